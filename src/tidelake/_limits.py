@@ -1,0 +1,54 @@
+"""Every bound in one place: no input makes us use more memory or time than this page says.
+
+A bound protects against bytes that lie (a length of 2**60, a schema nested 100,000 deep, a block that
+decompresses without end). Each is far above what Apache Hudi writes; what exceeds one is refused with
+``LimitError`` before memory is spent.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+GIB: Final = 1024 * MIB
+
+# Table configuration
+PROPERTIES_BYTES: Final = 16 * MIB
+PROPERTIES_ENTRIES: Final = 10_000
+
+# Timeline
+TIMELINE_FILE_BYTES: Final = 1 * GIB
+"""One instant file: a commit of a million files is about 500 MiB."""
+TIMELINE_FILE_EXPANSION: Final = 100
+"""A deflated Avro block may grow by this factor at most."""
+HISTORY_MANIFEST_BYTES: Final = 64 * MIB
+HISTORY_INFLATED_BYTES: Final = 4 * GIB
+
+# Avro schemas
+AVRO_SCHEMA_BYTES: Final = 16 * MIB
+AVRO_SCHEMA_DEPTH: Final = 64
+AVRO_SCHEMA_NODES: Final = 100_000
+AVRO_UNION_BRANCHES: Final = 64
+
+# Log files
+LOG_BLOCK_BYTES: Final = 2 * GIB - 1
+"""Apache Hudi casts block sizes to 32 bits."""
+LOG_BLOCK_HEADERS: Final = 64
+LOG_HEADER_BYTES: Final = 64 * MIB
+LOG_BLOCK_ROWS_FREE: Final = 65_536
+LOG_BLOCK_ROWS_PER_BYTE: Final = 4
+"""A parquet block of b bytes may hold LOG_BLOCK_ROWS_FREE + b * this many rows: unique keys do not compress further."""
+LOG_POSITIONS: Final = 1_000_000_000
+
+# Base files
+BLOOM_BYTES: Final = 64 * MIB
+PARQUET_FOOTER_BYTES: Final = 256 * MIB
+
+# Partitions
+PARTITION_META_BYTES: Final = 64 * KIB
+PARTITION_DEPTH: Final = 64
+
+# Filters
+FILTER_CHARS: Final = 100_000
+FILTER_DEPTH: Final = 200

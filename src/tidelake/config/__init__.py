@@ -1,0 +1,17 @@
+"""Options and table configuration."""
+
+from tidelake.config.options import READ_OPTIONS, Option, ReadOptions, UnknownOptionWarning, read_options
+from tidelake.config.table_config import MergeMode, PartialUpdateMode, TableConfig, TableType, parse_table_config
+
+__all__ = [
+    "READ_OPTIONS",
+    "MergeMode",
+    "Option",
+    "PartialUpdateMode",
+    "ReadOptions",
+    "TableConfig",
+    "TableType",
+    "UnknownOptionWarning",
+    "parse_table_config",
+    "read_options",
+]

@@ -1,0 +1,132 @@
+"""Options as a registry: key, type, default, doc, aliases, scope.
+
+Names are Apache Hudi's (``hoodie.*``), so that a Hudi user's configuration is understood. An unknown ``hoodie.*`` key is
+a warning, since Hudi has hundreds that do not concern us; a wrong value of a known key is an error.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from tidelake.errors import OptionError
+
+T = TypeVar("T")
+
+
+class UnknownOptionWarning(UserWarning):
+    """A ``hoodie.*`` option that has no meaning here was given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option(Generic[T]):
+    """One option."""
+
+    key: str
+    scope: str
+    default: T
+    doc: str
+    parse: Callable[[str], T]
+    aliases: tuple[str, ...] = ()
+
+    def of(self, options: Mapping[str, str]) -> T:
+        """The option's value among those given."""
+        for key in (self.key, *self.aliases):
+            for given, text in options.items():
+                if given.lower() == key.lower():
+                    return self._parsed(given, text)
+        return self.default
+
+    def _parsed(self, key: str, text: str) -> T:
+        try:
+            return self.parse(text)
+        except ValueError as error:
+            raise OptionError(f"option {key} is {text!r}: {error}", value=text) from None
+
+
+def choice(**values: str) -> Callable[[str], str]:
+    """A parser of one of several words, each with the value it stands for."""
+
+    def parse(text: str) -> str:
+        word = text.strip().lower().replace("-", "_")
+        if word not in values:
+            raise ValueError(f"it must be one of {', '.join(values)}")
+        return values[word]
+
+    return parse
+
+
+def _names(text: str) -> tuple[str, ...] | None:
+    return tuple(part.strip() for part in text.split(",") if part.strip()) or None
+
+
+def _text(text: str) -> str | None:
+    return text.strip() or None
+
+
+QUERY_TYPE: Option[str] = Option(
+    "hoodie.datasource.query.type",
+    "read",
+    "snapshot",
+    "Which view of the table is read: snapshot (base files merged with logs) or read_optimized (base files alone).",
+    choice(snapshot="snapshot", read_optimized="read_optimized"),
+)
+AS_OF: Option[str | None] = Option(
+    "as.of.instant",
+    "read",
+    None,
+    "Read the table as of a requested time: yyyyMMddHHmmssSSS, yyyy-MM-dd or yyyy-MM-dd HH:mm:ss.SSS.",
+    _text,
+    ("hoodie.datasource.read.as.of.instant",),
+)
+AS_OF_COMPLETION: Option[str | None] = Option(
+    "tidelake.as.of.completion",
+    "read",
+    None,
+    "Read the table as a reader saw it at that time (by completion time).",
+    _text,
+)
+COLUMNS: Option[tuple[str, ...] | None] = Option(
+    "columns", "read", None, "Names of the columns to read, with commas between; all by default.", _names
+)
+FILTER: Option[str | None] = Option("filter", "read", None, "A SQL condition on the rows to read.", _text)
+
+READ_OPTIONS: tuple[Option[str] | Option[str | None] | Option[tuple[str, ...] | None], ...] = (
+    QUERY_TYPE,
+    AS_OF,
+    AS_OF_COMPLETION,
+    COLUMNS,
+    FILTER,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """The options of a read; what is left belongs to the storage (credentials, endpoints)."""
+
+    mode: str
+    as_of: str | None
+    as_of_completion: str | None
+    columns: tuple[str, ...] | None
+    filter: str | None
+    storage_options: dict[str, str] = field(default_factory=dict)
+
+
+def read_options(options: Mapping[str, str]) -> ReadOptions:
+    """The options of a read, checked."""
+    known = {key.lower() for option in READ_OPTIONS for key in (option.key, *option.aliases)}
+    rest = {key: value for key, value in options.items() if key.lower() not in known}
+    for key in rest:
+        if key.lower().startswith("hoodie."):
+            warnings.warn(f"option {key} has no meaning here and is ignored", UnknownOptionWarning, stacklevel=3)
+    storage = {key: value for key, value in rest.items() if not key.lower().startswith("hoodie.")}
+    return ReadOptions(
+        QUERY_TYPE.of(options),
+        AS_OF.of(options),
+        AS_OF_COMPLETION.of(options),
+        COLUMNS.of(options),
+        FILTER.of(options),
+        storage,
+    )

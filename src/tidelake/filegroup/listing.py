@@ -1,0 +1,101 @@
+"""Which data files there are: whole tables in one sweep, or only the partitions that a constraint leaves.
+
+A listing never touches what it need not: a constraint that names values of the leading partition columns is turned
+into folder names, and only those folders are listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol
+
+from tidelake.filegroup.partitions import METAFILES, PartitionCodec, check_depth
+from tidelake.storage import ObjectInfo, Storage
+
+_THREADS = 16
+_SWEEP_FROM = 64
+"""From this many folders at the top on, one flat listing is cheaper than one for each folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPartition:
+    """A partition and the files directly in its folder."""
+
+    path: str
+    files: tuple[ObjectInfo, ...]
+
+
+class PartitionConstraint(Protocol):
+    """What a filter says of partition columns."""
+
+    def candidates(self, field: str) -> Sequence[str | None] | None:
+        """The only values that the column may have, as path text; None if it is not so constrained."""
+        ...
+
+    def keep(self, values: Sequence[dict[str, str | None]]) -> Sequence[bool]:
+        """Which of these partitions may hold matching rows."""
+        ...
+
+
+def list_all(storage: Storage) -> Iterator[ListedPartition]:
+    """Every partition of the table with its files."""
+    folders, files = storage.list_dir("")
+    if _is_partition(files):
+        yield ListedPartition("", tuple(files))
+        return
+    tops = [name for name in folders if name != ".hoodie"]
+    if len(tops) < _SWEEP_FROM:
+        with ThreadPoolExecutor(min(_THREADS, max(1, len(tops)))) as pool:
+            for listed in pool.map(lambda top: list(_fold(storage.list_files(top))), tops):
+                yield from listed
+        return
+    everything = storage.list_files("")
+    yield from _fold(info for info in everything if not info.path.startswith(".hoodie/"))
+
+
+def list_constrained(storage: Storage, codec: PartitionCodec, constraint: PartitionConstraint) -> Iterator[ListedPartition]:
+    """The partitions that the constraint leaves, with their files."""
+    parents = [""]
+    for level, field in enumerate(codec.fields):
+        candidates = constraint.candidates(field)
+        if candidates is not None:
+            names = [codec.segment(level, value) for value in candidates]
+            parents = [_join(parent, name) for parent in parents for name in dict.fromkeys(names)]
+        else:
+            parents = [_join(parent, name) for parent in parents for name in storage.list_dir(parent)[0]]
+    parents = [path for path in parents if path != ".hoodie" and not path.startswith(".hoodie/")]
+    values = [codec.values(path) for path in parents]
+    known = [v for v in values if v is not None]
+    verdicts = iter(constraint.keep(known))
+    wanted = [path for path, v in zip(parents, values, strict=True) if v is None or next(verdicts)]
+    yield from list_partitions(storage, wanted)
+
+
+def list_partitions(storage: Storage, paths: Iterable[str]) -> Iterator[ListedPartition]:
+    """These partitions with their files; a folder that is no partition is left out."""
+    wanted = list(paths)
+    with ThreadPoolExecutor(min(_THREADS, max(1, len(wanted)))) as pool:
+        for path, (_, files) in zip(wanted, pool.map(storage.list_dir, wanted), strict=True):
+            if _is_partition(files):
+                yield ListedPartition(path, tuple(files))
+
+
+def _fold(infos: Iterator[ObjectInfo]) -> Iterator[ListedPartition]:
+    by_folder: dict[str, list[ObjectInfo]] = {}
+    for info in infos:
+        folder = info.path.rpartition("/")[0]
+        by_folder.setdefault(folder, []).append(info)
+    for folder, files in by_folder.items():
+        check_depth(folder)
+        if _is_partition(files):
+            yield ListedPartition(folder, tuple(files))
+
+
+def _is_partition(files: Iterable[ObjectInfo]) -> bool:
+    return any(info.path.rpartition("/")[2] in METAFILES for info in files)
+
+
+def _join(parent: str, name: str) -> str:
+    return f"{parent}/{name}" if parent else name

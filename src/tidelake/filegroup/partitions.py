@@ -1,0 +1,87 @@
+"""Partitions as folders: how a partition path encodes values, and which folders hold which.
+
+For SIMPLE and COMPLEX key generators (and CUSTOM fields of kind simple) the text in the path is the text of the column's
+value, escaped if the table says so, so a filter on partition columns prunes folders. Other generators format their
+values, and are listed in full. A folder is a partition if it holds the partition metafile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidelake import _limits
+from tidelake.config import TableConfig
+from tidelake.errors import LimitError
+from tidelake.format.names import PARTITION_META_FILE
+
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+_ESCAPED = frozenset("\"#%'*/:=?\\{[]^") | frozenset(map(chr, (*range(0x20), 0x7F)))
+METAFILES = tuple(f"{PARTITION_META_FILE}{suffix}" for suffix in ("", ".parquet", ".orc"))
+_PRUNABLE = frozenset({"SIMPLE", "COMPLEX"})
+
+
+def escape_path_value(value: str) -> str:
+    """A value as Hive escapes it in a path."""
+    return "".join(f"%{ord(c):02X}" if c in _ESCAPED else c for c in value)
+
+
+def unescape_path_value(text: str) -> str:
+    """The value that was escaped; a % that begins no escape stands for itself."""
+    if "%" not in text:
+        return text
+    out: list[str] = []
+    position = 0
+    while position < len(text):
+        code = text[position + 1 : position + 3]
+        if text[position] == "%" and len(code) == 2 and all(c in "0123456789abcdefABCDEF" for c in code):
+            out.append(chr(int(code, 16)))
+            position += 3
+        else:
+            out.append(text[position])
+            position += 1
+    return "".join(out)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCodec:
+    """Values of the partition columns to a path, and back."""
+
+    fields: tuple[str, ...]
+    hive_style: bool
+    url_encoded: bool
+    is_prunable: bool
+
+    @staticmethod
+    def of(config: TableConfig) -> PartitionCodec:
+        return PartitionCodec(
+            config.partition_fields, config.hive_style, config.url_encoded, config.key_generator in _PRUNABLE
+        )
+
+    def segment(self, level: int, value: str | None) -> str:
+        """The folder of one partition column's value."""
+        text = NULL_PARTITION if value is None or value == "" else value
+        if self.url_encoded:
+            text = escape_path_value(text)
+        return f"{self.fields[level]}={text}" if self.hive_style else text
+
+    def value(self, level: int, segment: str) -> str | None:
+        """The value that a folder's name holds; None for the null partition."""
+        text = segment.removeprefix(f"{self.fields[level]}=") if self.hive_style else segment
+        if self.url_encoded:
+            text = unescape_path_value(text)
+        return None if text == NULL_PARTITION else text
+
+    def values(self, partition_path: str) -> dict[str, str | None] | None:
+        """The values in a whole path, or None if it does not have one level for each column."""
+        if not self.fields:
+            return {}
+        segments = partition_path.split("/")
+        if not self.is_prunable or len(segments) != len(self.fields):
+            return None
+        return {field: self.value(level, segments[level]) for level, field in enumerate(self.fields)}
+
+
+def check_depth(folder: str) -> None:
+    """Refuse a folder that lies deeper than any partition."""
+    if folder.count("/") > _limits.PARTITION_DEPTH:
+        raise LimitError(f"the folder {folder} lies deeper than {_limits.PARTITION_DEPTH} levels", value=folder)

@@ -1,0 +1,212 @@
+"""Who sees which files: the visible file slices of a table at a point in time.
+
+A file is visible iff its instant completed (in time for the view), or was archived: names decide, contents never.
+A *view* is the timeline cut at a point: now, at a requested time (``as_of``, as Apache Hudi travels), or at a
+completion time (``as_of_completion``: what a reader at that moment saw).
+
+Never silent: the commits of the active timeline say which files they wrote. A file that the view needs and storage
+does not have is ``MissingFileError``, a log shorter than its commit wrote is ``CorruptError``; neither is fewer rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from tidelake.config import TableConfig
+from tidelake.errors import InvalidError, MissingFileError, UnsupportedError
+from tidelake.filegroup.listing import ListedPartition, PartitionConstraint, list_all, list_constrained
+from tidelake.filegroup.partitions import PartitionCodec
+from tidelake.filegroup.slices import BaseFile, FileSlice, LogFile, build_slices, group_files
+from tidelake.format.commit_metadata import AnyCommit, ReplaceCommitMetadata
+from tidelake.format.names import parse_base_name, parse_log_name
+from tidelake.format.service_metadata import CleanMetadata
+from tidelake.storage import Storage
+from tidelake.timeline import Instant, Timeline, TimelineReader
+
+
+@dataclass(frozen=True, slots=True)
+class ViewPoint:
+    """The point in time of a view: at most one of the two; neither is now."""
+
+    as_of: str | None = None
+    as_of_completion: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.as_of is not None and self.as_of_completion is not None:
+            raise InvalidError("as_of and as_of_completion exclude each other", hint="give one of them")
+
+
+class TableView:
+    """The visible slices of a table at a view point."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        config: TableConfig,
+        timeline: Timeline,
+        reader: TimelineReader,
+        point: ViewPoint | None = None,
+    ) -> None:
+        self._storage = storage
+        self._config = config
+        self._timeline = timeline
+        self._reader = reader
+        self.point = point or ViewPoint()
+        self._refuse_cleaned_point()
+
+    @cached_property
+    def instants(self) -> tuple[Instant, ...]:
+        """The active write instants that the view includes, by requested time."""
+        return tuple(i for i in self._timeline.completed_writes if self._includes(i.requested_time, i.completion_time))
+
+    @cached_property
+    def commits(self) -> dict[str, AnyCommit]:
+        """What those instants did, by requested time."""
+        return self._reader.commits(self.instants)
+
+    @cached_property
+    def replaced(self) -> frozenset[tuple[str, str]]:
+        """The file groups that overwrites and clusterings have retired, as (partition path, file id)."""
+        return frozenset(
+            (partition, file_id)
+            for commit in self.commits.values()
+            if isinstance(commit, ReplaceCommitMetadata)
+            for partition, file_ids in (commit.partition_to_replace_file_ids or {}).items()
+            for file_id in file_ids
+        )
+
+    def is_visible(self, instant: str) -> bool:
+        """Whether files that carry this instant are part of the view."""
+        active = self._visible_active.get(instant)
+        if active is not None:
+            return active
+        first = self._timeline.first_active
+        if first is None or instant >= first:
+            return False
+        return self._includes(instant, None)
+
+    def completion_of(self, instant: str) -> str | None:
+        """When an instant completed, from the active timeline or the history."""
+        active = self._timeline.by_time.get(instant)
+        return active.completion_time if active else self._archived_completions.get(instant)
+
+    def slices(self, constraint: PartitionConstraint | None = None) -> Iterator[FileSlice]:
+        """The latest slice of every visible file group, in the partitions that the constraint leaves."""
+        seen: set[str] = set()
+        for listed in self._listed(constraint):
+            seen.add(listed.path)
+            yield from self._latest(listed)
+        if constraint is None:
+            for partition in sorted(self._expected.keys() - seen):
+                yield from self._latest(ListedPartition(partition, ()))
+
+    def all_slices(self) -> Iterator[FileSlice]:
+        """Every slice of every visible file group, oldest first; replaced groups are left out."""
+        for listed in list_all(self._storage):
+            for slices in self._groups(listed):
+                yield from slices
+
+    def _listed(self, constraint: PartitionConstraint | None) -> Iterator[ListedPartition]:
+        codec = PartitionCodec.of(self._config)
+        if constraint is not None and codec.fields and codec.is_prunable:
+            return list_constrained(self._storage, codec, constraint)
+        return list_all(self._storage)
+
+    def _latest(self, listed: ListedPartition) -> Iterator[FileSlice]:
+        for slices in self._groups(listed):
+            latest = slices[-1]
+            for file in latest.files:
+                if file.is_missing:
+                    raise MissingFileError(
+                        "a file that a completed write made is not on storage",
+                        file=file.path,
+                        instant=file.name.instant,
+                        table=self._storage.uri,
+                        hint="restore the file, or roll the table back to before that write",
+                    )
+            yield latest
+
+    def _groups(self, listed: ListedPartition) -> Iterator[list[FileSlice]]:
+        bases, logs = self._visible_files(listed)
+        for group in group_files(listed.path, bases, logs):
+            if (group.partition_path, group.file_id) not in self.replaced:
+                yield build_slices(group, self.completion_of)
+
+    def _visible_files(self, listed: ListedPartition) -> tuple[list[BaseFile], list[LogFile]]:
+        expected = dict(self._expected.get(listed.path, {}))
+        bases: list[BaseFile] = []
+        logs: list[LogFile] = []
+        for info in listed.files:
+            file = _data_file(info.path, info.size_bytes)
+            if file is None or not self.is_visible(file.name.instant):
+                continue
+            wanted = expected.pop(info.path, None)
+            if isinstance(file, BaseFile):
+                bases.append(file)
+            else:
+                logs.append(replace(file, committed_bytes=wanted.size_bytes) if wanted and wanted.size_bytes else file)
+        for lost in expected.values():
+            (bases if isinstance(lost, BaseFile) else logs).append(replace(lost, is_missing=True))  # type: ignore[arg-type]
+        return bases, logs
+
+    @cached_property
+    def _expected(self) -> dict[str, dict[str, BaseFile | LogFile]]:
+        """The files that the view's commits wrote, by partition and path."""
+        expected: dict[str, dict[str, BaseFile | LogFile]] = {}
+        for commit in self.commits.values():
+            for stat in commit.stats:
+                file = _data_file(stat.path or "", stat.file_size_in_bytes or 0)
+                if file is not None and stat.path:
+                    expected.setdefault(stat.partition_path or "", {})[stat.path] = file
+        return expected
+
+    @cached_property
+    def _visible_active(self) -> dict[str, bool]:
+        included = {i.requested_time for i in self.instants}
+        return {i.requested_time: i.requested_time in included for i in self._timeline.instants if i.is_write}
+
+    @cached_property
+    def _archived_completions(self) -> dict[str, str]:
+        return {i.requested_time: i.completion_time for i in self._reader.history if i.completion_time}
+
+    def _includes(self, requested: str, completion: str | None) -> bool:
+        if self.point.as_of is not None:
+            return requested <= self.point.as_of
+        if self.point.as_of_completion is not None:
+            known = completion or self._archived_completions.get(requested, requested)
+            return known <= self.point.as_of_completion
+        return True
+
+    def _refuse_cleaned_point(self) -> None:
+        point = self.point.as_of
+        if point is None and self.point.as_of_completion is not None:
+            point = max((i.requested_time for i in self.instants), default=self.point.as_of_completion)
+        cleans = self._timeline.of_action("clean")
+        if point is None or not cleans:
+            return
+        retained = self._reader.record(CleanMetadata, cleans[-1].file_name).earliest_commit_to_retain
+        if retained and point < retained:
+            raise MissingFileError(
+                f"files of {point} were cleaned: the earliest time that can be read is {retained}",
+                value=point,
+                table=self._storage.uri,
+                instant=cleans[-1].requested_time,
+            )
+
+
+def _data_file(path: str, size_bytes: int) -> BaseFile | LogFile | None:
+    name = path.rpartition("/")[2]
+    base = parse_base_name(name)
+    if base is not None:
+        if base.extension != "parquet":
+            raise UnsupportedError(f"base files of format {base.extension} are not read", file=path, value=base.extension)
+        return BaseFile(path, base, size_bytes)
+    log = parse_log_name(name)
+    return None if log is None or log.is_cdc else LogFile(path, log, size_bytes)
+
+
+def partitions_of(slices: Iterable[FileSlice]) -> list[str]:
+    """The partition paths of slices, in order, each once."""
+    return list(dict.fromkeys(s.partition_path for s in slices))

@@ -1,0 +1,96 @@
+"""Merging a folded log side into a base file, batch by batch. The base streams by; only the log side is in memory.
+
+Base rows that the logs do not touch, or that win, pass through; log rows that win or are new come at the end, in one
+go. A key that stands twice in a base file is met by the logs once, at its first row, as in Apache Hudi.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidelake.merge.fold import fold
+from tidelake.merge.keys import record_keys
+from tidelake.merge.log_records import DATA, LogRecords
+from tidelake.merge.ordering import column_at, comparable, is_same_or_newer
+from tidelake.merge.spec import MergeSpec
+
+OUTPUT_ROWS = 262_144
+
+
+class KeyLookup:
+    """Finds keys of base rows among the keys of the log side."""
+
+    def __init__(self, keys: pl.Series) -> None:
+        self._keys = pc.cast(keys.to_arrow(), pa.string())
+        self._met = np.zeros(len(keys), dtype=np.bool_)
+
+    def find(self, keys: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """For each key its place on the log side, -1 where it has none; each place is given out once."""
+        places = np.asarray(pc.fill_null(pc.index_in(keys, value_set=self._keys), -1)).astype(np.int64)
+        rows = np.flatnonzero(places >= 0)
+        found = places[rows]
+        first = np.empty(len(self._keys), dtype=np.int64)
+        first[found[::-1]] = rows[::-1]
+        again = (first[found] != rows) | self._met[found]
+        if again.any():
+            places[rows[again]] = -1
+        self._met[found] = True
+        return places
+
+
+def merge_whole(
+    base: Iterable[pa.RecordBatch], records: LogRecords, spec: MergeSpec
+) -> Iterator[pa.RecordBatch]:
+    """Merge where a winner wins whole: no partial records."""
+    folded = fold(records.entries, spec)
+    lookup = KeyLookup(folded["key"])
+    lost = np.zeros(folded.height, dtype=np.bool_)
+    ordering = [folded[f"o{i}"].to_arrow() for i in range(len(spec.ordering_fields))]
+    unconditional = folded["unconditional"].to_numpy()
+    for batch in base:
+        places = lookup.find(record_keys(batch, spec))
+        rows = np.flatnonzero(places >= 0)
+        if len(rows) == 0:
+            yield batch
+            continue
+        found = places[rows]
+        if spec.is_event_time:
+            log_wins = unconditional[found] | _log_is_newer(batch, rows, ordering, found, spec)
+            lost[found[~log_wins]] = True
+            rows = rows[log_wins]
+        keep = np.ones(batch.num_rows, dtype=np.bool_)
+        keep[rows] = False
+        yield batch.take(pa.array(np.flatnonzero(keep)))
+    wins = ~lost & (folded["kind"].to_numpy() == DATA)
+    yield from take_rows(records.rows, folded["row"].to_numpy()[wins])
+
+
+def take_rows(table: pa.Table, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterator[pa.RecordBatch]:
+    """Rows of a table, in batches of bounded size."""
+    if len(rows) == table.num_rows and table.num_rows and (np.diff(rows) == 1).all():
+        yield from table.to_batches(max_chunksize=OUTPUT_ROWS)
+        return
+    for start in range(0, len(rows), OUTPUT_ROWS):
+        taken = table.take(pa.array(rows[start : start + OUTPUT_ROWS])).combine_chunks()
+        yield from taken.to_batches()
+
+
+def _log_is_newer(
+    batch: pa.RecordBatch,
+    rows: np.ndarray[tuple[int], np.dtype[np.int64]],
+    ordering: list[pa.Array],
+    found: np.ndarray[tuple[int], np.dtype[np.int64]],
+    spec: MergeSpec,
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    at_rows, at_found = pa.array(rows), pa.array(found)
+    stored = [
+        comparable(column_at(batch, name).take(at_rows), kind)
+        for name, kind in zip(spec.ordering_fields, spec.ordering_types, strict=True)
+    ]
+    fresh = [pc.cast(column.take(at_found), old.type) for column, old in zip(ordering, stored, strict=True)]
+    return is_same_or_newer(fresh, stored)

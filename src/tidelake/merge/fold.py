@@ -1,0 +1,48 @@
+"""Folding the log side: of all records and deletes of a key, which one meets the base file.
+
+Commit time: the last. Event time: the greatest ordering value, ties to the later one. An unconditional delete forgets
+what came before it; of what follows it, delete-block entries count only after the next data record (Apache Hudi keeps
+the unconditional delete when a delete block meets it). ``folded`` has one row per key, in entry order.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from tidelake.merge.log_records import BLOCK_DELETE
+from tidelake.merge.spec import MergeSpec
+
+SEQ = "seq"
+
+
+def fold(entries: pl.DataFrame, spec: MergeSpec) -> pl.DataFrame:
+    """The winning entry of each key."""
+    numbered = entries.with_row_index(SEQ)
+    if not spec.is_event_time:
+        return numbered.unique("key", keep="last", maintain_order=True)
+    if not numbered["unconditional"].any():
+        return _greatest(numbered, spec)
+    reset_keys = numbered.filter("unconditional").select("key").unique()
+    plain = numbered.join(reset_keys, on="key", how="anti", maintain_order="left")
+    reset = numbered.join(reset_keys, on="key", how="semi", maintain_order="left")
+    folded = pl.concat([_greatest(plain, spec), _greatest(_after_resets(reset), spec)])
+    return folded.sort(SEQ)
+
+
+def _greatest(numbered: pl.DataFrame, spec: MergeSpec) -> pl.DataFrame:
+    if not numbered["key"].is_duplicated().any():
+        return numbered
+    order = [f"o{i}" for i in range(len(spec.ordering_fields))]
+    ordered = numbered.sort([*order, SEQ], nulls_last=False)
+    return ordered.unique("key", keep="last", maintain_order=True).sort(SEQ)
+
+
+def _after_resets(numbered: pl.DataFrame) -> pl.DataFrame:
+    last_reset = pl.col(SEQ).filter(pl.col("unconditional")).max().over("key").alias("reset")
+    after = numbered.with_columns(last_reset).filter(pl.col(SEQ) >= pl.col("reset"))
+    is_data = (pl.col("kind") != BLOCK_DELETE) & (pl.col(SEQ) > pl.col("reset"))
+    first_data = pl.col(SEQ).filter(is_data).min().over("key").alias("first")
+    counted = after.with_columns(first_data)
+    has_data = pl.col("first").is_not_null()
+    kept = (~has_data & (pl.col(SEQ) == pl.col("reset"))) | (has_data & (pl.col(SEQ) >= pl.col("first")))
+    return counted.filter(kept).drop("reset", "first")

@@ -1,0 +1,248 @@
+"""The log side of a slice: every record and delete of its log files, in the order in which they apply.
+
+``LogRecords`` holds the data rows as one Arrow table and, for every record and delete, an *entry*: key, ordering
+values in comparable form, kind, and the row it stands for. Merging works on entries; rows are only taken at the end.
+
+Checks that keep damage from passing for fewer rows or other values: a block's instant is its file's, a block that is
+not partial has all columns of its commit's schema, and no block has a column that the table never had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tidelake import _limits
+from tidelake.errors import CorruptError, LimitError, TidelakeError, UnsupportedError
+from tidelake.filegroup import LogFile
+from tidelake.format.avro_data import decode_avro_block
+from tidelake.format.avro_schema import parse_record
+from tidelake.format.delete_block import decode_deletes
+from tidelake.format.log_block import BlockType, LogBlock, read_blocks
+from tidelake.merge.keys import record_keys
+from tidelake.merge.ordering import column_at, comparable, comparable_type, delete_ordering
+from tidelake.merge.spec import IS_DELETED, OPERATION, MergeSpec
+from tidelake.schema import META_COLUMN_NAMES, conform
+from tidelake.storage import Storage
+
+DATA, DATA_DELETE, BLOCK_DELETE = 0, 1, 2
+_INT_DEFAULT_TYPES = (pa.int8(), pa.int16(), pa.int32(), pa.date32())
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecords:
+    """The log side of a slice.
+
+    ``entries`` has the columns ``key``, ``row`` (-1: none), ``kind``, ``unconditional``, ``part`` (index into
+    ``partials``, -1: a whole record) and ``o0``, ``o1``... Entry order is application order.
+    """
+
+    rows: pa.Table
+    entries: pl.DataFrame
+    partials: tuple[frozenset[str], ...]
+
+    @property
+    def is_empty(self) -> bool:
+        return self.entries.height == 0
+
+
+@dataclass(frozen=True, slots=True)
+class LogContext:
+    """What reading logs must know of the table: the schema to read as, and what commits say of their columns."""
+
+    schema: pa.Schema
+    known_columns: frozenset[str]
+    commit_columns: Mapping[str, frozenset[str]]
+
+
+def read_logs(storage: Storage, logs: Iterable[LogFile], spec: MergeSpec, context: LogContext) -> LogRecords:
+    """All records and deletes of these log files."""
+    builder = _Builder(spec, context)
+    for file, block in _in_effect(_blocks(storage, logs)):
+        try:
+            builder.add(block)
+        except TidelakeError as error:
+            raise error.with_context(file=file.path, instant=file.name.instant, table=storage.uri) from None
+    return builder.build()
+
+
+def _blocks(storage: Storage, logs: Iterable[LogFile]) -> Iterator[tuple[LogFile, LogBlock]]:
+    for file in logs:
+        data = storage.get(file.path)
+        try:
+            for block in read_blocks(data, file.committed_bytes):
+                if block.instant_time != file.name.instant:
+                    raise CorruptError(f"a log block says it is of instant {block.instant_time}", value=block.instant_time)
+                yield file, block
+        except TidelakeError as error:
+            raise error.with_context(file=file.path, instant=file.name.instant, table=storage.uri) from None
+
+
+def _in_effect(blocks: Iterable[tuple[LogFile, LogBlock]]) -> list[tuple[LogFile, LogBlock]]:
+    """Log-compacted blocks take the place of the last block that they stand for; those blocks fall away."""
+    found = list(blocks)
+    lists = {block.instant_time: block.compacted_instants for _, block in found if block.compacted_instants}
+    if not lists:
+        return found
+    covered = frozenset().union(*lists.values())
+    kept = [(file, block) for file, block in found if block.instant_time not in covered]
+    return sorted(kept, key=lambda item: _place(item[1].instant_time, lists))
+
+
+def _place(instant: str, lists: Mapping[str, frozenset[str]]) -> str:
+    originals = lists.get(instant)
+    return max(_place(i, lists) for i in originals) if originals else instant
+
+
+class _Builder:
+    """Collects blocks into columns."""
+
+    def __init__(self, spec: MergeSpec, context: LogContext) -> None:
+        self._spec = spec
+        self._context = context
+        self._batches: list[pa.RecordBatch] = []
+        self._entries: list[pl.DataFrame] = []
+        self._partials: list[frozenset[str]] = []
+        self._rows = 0
+
+    def add(self, block: LogBlock) -> None:
+        if block.type in (BlockType.AVRO_DATA, BlockType.PARQUET_DATA):
+            self._add_data(block)
+        elif block.type is BlockType.DELETE:
+            self._add_deletes(block)
+        else:
+            raise UnsupportedError(f"{block.type.name} blocks in a log file are not read", value=block.type.name)
+
+    def build(self) -> LogRecords:
+        rows = pa.Table.from_batches(self._batches, self._context.schema)
+        entries = pl.concat(self._entries, how="vertical") if self._entries else self._empty()
+        return LogRecords(rows, entries, tuple(self._partials))
+
+    def _add_data(self, block: LogBlock) -> None:
+        wanted = set(self._context.schema.names)
+        present = self._check_columns(block)
+        if block.type is BlockType.AVRO_DATA:
+            raw = decode_avro_block(block.content, parse_record(block.schema_text), wanted)
+        else:
+            raw = _decode_parquet(block.content, [name for name in self._context.schema.names if name in present])
+        batch = conform(raw, self._context.schema)
+        if block.is_partial:
+            self._partials.append(present)
+        part = len(self._partials) - 1 if block.is_partial else -1
+        self._add_entries(batch, part, present)
+        self._batches.append(batch)
+        self._rows += batch.num_rows
+
+    def _check_columns(self, block: LogBlock) -> frozenset[str]:
+        present = frozenset(field.name for field in parse_record(block.schema_text).fields)
+        plain = present - frozenset(META_COLUMN_NAMES)
+        unknown = plain - self._context.known_columns
+        if unknown:
+            raise CorruptError(f"a log block has the column {min(unknown)!r}, which the table never had")
+        stated = self._context.commit_columns.get(block.instant_time)
+        if not block.is_partial and stated is not None and stated - plain:
+            raise CorruptError(f"a log block lacks the column {min(stated - plain)!r} of its commit")
+        return present
+
+    def _add_entries(self, batch: pa.RecordBatch, part: int, present: frozenset[str]) -> None:
+        spec = self._spec
+        ordering = [
+            comparable(column_at(batch, name), kind)
+            for name, kind in zip(spec.ordering_fields, spec.ordering_types, strict=True)
+        ]
+        deleted = _deleted_rows(batch, spec)
+        kind = np.where(deleted, DATA_DELETE, DATA).astype(np.int8)
+        unconditional = deleted & _is_default(batch, spec)
+        rows = np.arange(self._rows, self._rows + batch.num_rows, dtype=np.int64)
+        self._append(record_keys(batch, spec), rows, kind, unconditional, part, ordering)
+
+    def _add_deletes(self, block: LogBlock) -> None:
+        deletes = decode_deletes(block.content)
+        spec = self._spec
+        count = len(deletes)
+        ordering: list[pa.Array] = []
+        unconditional = np.ones(count, dtype=np.bool_)
+        if spec.is_event_time:
+            ordering, unconditional = delete_ordering(pc.struct_field(deletes, "ordering"), spec.ordering_types)
+        rows = np.full(count, -1, dtype=np.int64)
+        kind = np.full(count, BLOCK_DELETE, dtype=np.int8)
+        self._append(pc.struct_field(deletes, "key"), rows, kind, unconditional, -1, ordering)
+
+    def _append(
+        self,
+        keys: pa.Array,
+        rows: np.ndarray[tuple[int], np.dtype[np.int64]],
+        kind: np.ndarray[tuple[int], np.dtype[np.int8]],
+        unconditional: np.ndarray[tuple[int], np.dtype[np.bool_]],
+        part: int,
+        ordering: list[pa.Array],
+    ) -> None:
+        if keys.null_count:
+            raise CorruptError("a log block has a record without a key")
+        columns: dict[str, object] = {
+            "key": pl.from_arrow(keys),
+            "row": rows,
+            "kind": kind,
+            "unconditional": unconditional,
+            "part": np.full(len(rows), part, dtype=np.int32),
+        }
+        columns.update({f"o{i}": pl.from_arrow(column) for i, column in enumerate(ordering)})
+        self._entries.append(pl.DataFrame(columns))
+
+    def _empty(self) -> pl.DataFrame:
+        schema = {"key": pl.String, "row": pl.Int64, "kind": pl.Int8, "unconditional": pl.Boolean, "part": pl.Int32}
+        frame = pl.DataFrame(schema=schema)
+        for i, kind in enumerate(self._spec.ordering_types):
+            frame = frame.with_columns(pl.from_arrow(pa.nulls(0, comparable_type(kind))).alias(f"o{i}"))
+        return frame
+
+
+def _decode_parquet(content: bytes | memoryview, columns: list[str]) -> pa.RecordBatch:
+    try:
+        file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(content)))
+        bound = _limits.LOG_BLOCK_ROWS_FREE + _limits.LOG_BLOCK_ROWS_PER_BYTE * len(content)
+        if file.metadata.num_rows > bound:
+            raise LimitError(f"a parquet log block of {len(content)} bytes claims {file.metadata.num_rows} rows")
+        table = file.read(columns=columns, use_threads=False)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CorruptError(f"a parquet log block cannot be read: {error}") from error
+    missing = set(columns) - set(table.column_names)
+    if missing:
+        raise CorruptError(f"a parquet log block lacks the column {min(missing)!r} that its schema names")
+    return _one_batch(table)
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    batches = table.combine_chunks().to_batches()
+    if len(batches) == 1:
+        return batches[0]
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in table.schema], schema=table.schema)
+
+
+def _deleted_rows(batch: pa.RecordBatch, spec: MergeSpec) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    deleted = np.zeros(batch.num_rows, dtype=np.bool_)
+    if spec.has_is_deleted:
+        deleted |= np.asarray(pc.fill_null(batch.column(IS_DELETED), False))
+    if spec.has_operation:
+        deleted |= np.asarray(pc.fill_null(pc.is_in(batch.column(OPERATION), pa.array(["D", "-U"])), False))
+    if spec.delete_field is not None:
+        text = pc.cast(column_at(batch, spec.delete_field), pa.string())
+        deleted |= np.asarray(pc.fill_null(pc.equal(text, spec.delete_marker), False))
+    return deleted
+
+
+def _is_default(batch: pa.RecordBatch, spec: MergeSpec) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Where the ordering value is Hudi's default: null, or the integer 0 in an int column."""
+    if len(spec.ordering_fields) != 1:
+        return np.full(batch.num_rows, not spec.ordering_fields, dtype=np.bool_)
+    column = column_at(batch, spec.ordering_fields[0])
+    default = np.asarray(pc.is_null(column))
+    if spec.ordering_types[0] in _INT_DEFAULT_TYPES:
+        default = default | np.asarray(pc.fill_null(pc.equal(pc.cast(column, pa.int32()), 0), False))
+    return default

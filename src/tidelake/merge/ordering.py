@@ -1,0 +1,166 @@
+"""Ordering values in a form that compares as Apache Hudi compares: whole columns at a time.
+
+Every ordering value becomes an Arrow value whose natural order is the wanted one: integers, dates, timestamps and
+booleans as int64; floating numbers as int64 with Java's total order (-0.0 before 0.0, NaN greatest); text and bytes by
+bytes; decimals as they are. Null is the smallest.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidelake.errors import UnsupportedError
+
+_WRAPPERS: dict[str, tuple[str, ...]] = {
+    "bool": ("boolean",),
+    "int32": ("int",),
+    "int64": ("long",),
+    "float": ("float",),
+    "double": ("double",),
+    "binary": ("bytes",),
+    "string": ("string",),
+    "date32": ("date", "int"),
+    "time": ("time_micros", "long"),
+    "timestamp": ("long", "timestamp_micros"),
+    "decimal": ("decimal",),
+}
+
+
+def type_family(kind: pa.DataType) -> str:
+    """The name under which delete blocks know values of a type."""
+    if pa.types.is_timestamp(kind):
+        return "timestamp"
+    if pa.types.is_decimal(kind):
+        return "decimal"
+    if pa.types.is_time(kind):
+        return "time"
+    for name, test in (
+        ("bool", pa.types.is_boolean),
+        ("int64", pa.types.is_int64),
+        ("int32", pa.types.is_integer),
+        ("float", pa.types.is_float32),
+        ("double", pa.types.is_float64),
+        ("date32", pa.types.is_date32),
+        ("string", lambda t: pa.types.is_string(t) or pa.types.is_large_string(t)),
+        ("binary", lambda t: pa.types.is_binary(t) or pa.types.is_fixed_size_binary(t)),
+    ):
+        if test(kind):
+            return name
+    raise UnsupportedError(f"values of type {kind} cannot be an ordering value", value=str(kind))
+
+
+def comparable(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    """A column of ordering values in comparable form."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    family = type_family(kind)
+    if family in ("string", "binary", "decimal"):
+        return array
+    if family in ("float", "double"):
+        return _total_order(pc.cast(array, pa.float64()))
+    if family == "date32":
+        array = pc.cast(array, pa.int32())
+    return pc.cast(array, pa.int64())
+
+
+def comparable_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the comparable form."""
+    return comparable(pa.array([], kind), kind).type
+
+
+def column_at(batch: pa.RecordBatch | pa.Table, path: str) -> pa.Array | pa.ChunkedArray:
+    """A column by name; dots lead into structs."""
+    head, *nested = path.split(".")
+    column = batch.column(head)
+    for part in nested:
+        column = pc.struct_field(column, part)
+    return column
+
+
+def _total_order(array: pa.Array) -> pa.Array:
+    valid = np.asarray(array.is_valid())
+    numbers = np.asarray(pc.fill_null(array, 0.0)).copy()
+    numbers[np.isnan(numbers)] = np.nan
+    bits = numbers.view(np.int64)
+    ordered = np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)
+    return pa.array(ordered, mask=~valid)
+
+
+def delete_ordering(
+    wrappers: pa.StructArray, kinds: tuple[pa.DataType, ...]
+) -> tuple[list[pa.Array], np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    """The ordering values of a delete block in comparable form, and which of its deletes are unconditional.
+
+    Unconditional is a delete without a value, with Hudi's default (int 0), or with a value of another class than the
+    column's, which Apache Hudi does not compare.
+    """
+    count = len(wrappers)
+    if len(kinds) != 1:
+        return _tuple_ordering(wrappers, kinds)
+    (kind,) = kinds
+    unconditional = np.ones(count, dtype=np.bool_)
+    values = pa.nulls(count, comparable_type(kind))
+    for name in _WRAPPERS[type_family(kind)]:
+        column = _field(wrappers, name)
+        filled = np.asarray(column.is_valid())
+        if filled.any():
+            values = pc.if_else(pa.array(filled), _as_comparable(column, name, kind), values)
+            unconditional &= ~filled
+    ints = _field(wrappers, "int")
+    unconditional |= np.asarray(pc.fill_null(pc.equal(ints, 0), False))
+    return [values], unconditional
+
+
+def _tuple_ordering(
+    wrappers: pa.StructArray, kinds: tuple[pa.DataType, ...]
+) -> tuple[list[pa.Array], np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    count = len(wrappers)
+    lists = _field(wrappers, "array")
+    fits = np.asarray(pc.fill_null(pc.equal(pc.list_value_length(lists), len(kinds)), False))
+    unconditional = ~fits
+    columns: list[pa.Array] = []
+    whole = pc.if_else(pa.array(fits), lists, pa.nulls(count, lists.type))
+    items = whole.flatten()
+    for position, kind in enumerate(kinds):
+        at = pa.array(np.arange(position, len(items), len(kinds)))
+        part, foreign = delete_ordering(items.take(at), (kind,)) if len(at) else ([pa.nulls(0, comparable_type(kind))], None)
+        spread = np.full(count, -1, dtype=np.int64)
+        spread[fits] = np.arange(len(at))
+        columns.append(part[0].take(pa.array(spread, mask=spread < 0)))
+        if foreign is not None:
+            nulls = np.asarray(part[0].is_null())
+            unconditional[fits] |= nulls & foreign
+    return columns, unconditional
+
+
+def _field(wrappers: pa.StructArray, name: str) -> pa.Array:
+    if wrappers.type.get_field_index(name) < 0:
+        return pa.nulls(len(wrappers), pa.int32())
+    return pc.struct_field(wrappers, name)
+
+
+def _as_comparable(column: pa.Array, name: str, kind: pa.DataType) -> pa.Array:
+    if name == "decimal":
+        return pc.cast(column, kind, safe=False)
+    if name in ("float", "double"):
+        return comparable(column, column.type)
+    if name in ("string", "bytes"):
+        return column
+    return pc.cast(column, pa.int64())
+
+
+def is_same_or_newer(
+    new: list[pa.Array], old: list[pa.Array]
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Row by row, whether the new ordering tuple is at least the old one; null is the smallest."""
+    count = len(new[0]) if new else 0
+    verdict = np.ones(count, dtype=np.bool_)
+    for fresh, stored in zip(reversed(new), reversed(old), strict=True):
+        greater = np.asarray(pc.fill_null(pc.greater(fresh, stored), False))
+        equal = np.asarray(pc.fill_null(pc.equal(fresh, stored), False))
+        fresh_null, stored_null = np.asarray(pc.is_null(fresh)), np.asarray(pc.is_null(stored))
+        greater = greater | (stored_null & ~fresh_null)
+        equal = equal | (stored_null & fresh_null)
+        verdict = greater | (equal & verdict)
+    return verdict

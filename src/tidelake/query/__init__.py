@@ -1,0 +1,22 @@
+"""Queries: planning scans and reading slices."""
+
+from tidelake.query.filters import Filter, parse_filter
+from tidelake.query.read_slice import read_base, read_slice
+from tidelake.query.snapshot import MODES, ScanPlan, ScanRequest, plan_scan
+from tidelake.query.source import PointInTime, TableSource
+from tidelake.query.table_schema import TableSchema, table_schema
+
+__all__ = [
+    "MODES",
+    "Filter",
+    "PointInTime",
+    "ScanPlan",
+    "ScanRequest",
+    "TableSchema",
+    "TableSource",
+    "parse_filter",
+    "plan_scan",
+    "read_base",
+    "read_slice",
+    "table_schema",
+]

@@ -1,0 +1,123 @@
+"""Planning a scan: which slices to read, as which schema, merged how. A plan is data and travels to workers.
+
+Modes: ``snapshot`` reads the latest slice of every file group with its logs; ``read_optimized`` reads base files alone.
+Either may look at the table as of an earlier time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from tidelake.errors import ColumnNotFoundError, InvalidError
+from tidelake.filegroup import FileSlice, ViewPoint
+from tidelake.merge import LogContext, MergeSpec, merge_spec
+from tidelake.query.filters import Filter, parse_filter
+from tidelake.query.prune import FilterConstraint
+from tidelake.query.source import TableSource
+from tidelake.query.table_schema import TableSchema, table_schema
+from tidelake.storage import Storage
+
+MODES = ("snapshot", "read_optimized")
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPlan:
+    """What a scan reads. ``work_schema`` has the columns that merging and filtering need beside the output's."""
+
+    slices: tuple[FileSlice, ...]
+    schema: pa.Schema
+    work_schema: pa.Schema
+    condition: Filter | None
+    merge: MergeSpec | None
+    known_columns: frozenset[str]
+    commit_columns: dict[str, frozenset[str]]
+    evolved_instants: frozenset[str] = frozenset()
+    active_instants: frozenset[str] = frozenset()
+
+    @property
+    def log_context(self) -> LogContext:
+        """What reading the logs of these slices must know."""
+        return LogContext(self.work_schema, self.known_columns, self.commit_columns)
+
+    def is_plain(self, file_slice: FileSlice) -> bool:
+        """Whether the slice's base file surely has the types of the table, so that any parquet reader may read it."""
+        if file_slice.base is None or file_slice.logs:
+            return False
+        instant = file_slice.base.name.instant
+        return instant not in self.evolved_instants and (not self.evolved_instants or instant in self.active_instants)
+
+    def only(self, slices: Sequence[FileSlice]) -> ScanPlan:
+        """The same plan for some of its slices."""
+        return replace(self, slices=tuple(slices))
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRequest:
+    """What a user asks of a table."""
+
+    columns: tuple[str, ...] | None = None
+    filter: str | None = None
+    point: ViewPoint = ViewPoint()
+    mode: str = "snapshot"
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise InvalidError(f"mode {self.mode!r} is unknown, known are {', '.join(MODES)}", value=self.mode)
+
+
+def plan_scan(source: TableSource, request: ScanRequest) -> ScanPlan:
+    """Find the slices and decide how to read them."""
+    view = source.view(request.point)
+    known = table_schema(source, view)
+    condition = None if request.filter is None else parse_filter(request.filter, known.schema)
+    output = output_schema(known.schema, request.columns, source.storage)
+    constraint = FilterConstraint.of(condition, source.config.partition_fields)
+    slices = tuple(view.slices(constraint))
+    if request.mode == "read_optimized":
+        slices = tuple(replace(s, logs=()) for s in slices if s.base is not None)
+    spec = None
+    if any(s.logs for s in slices):
+        spec = merge_spec(source.config, known.schema)
+    return _plan(slices, known, output, condition, spec)
+
+
+def _plan(
+    slices: tuple[FileSlice, ...], known: TableSchema, output: pa.Schema, condition: Filter | None, spec: MergeSpec | None
+) -> ScanPlan:
+    needed = set(output.names)
+    if condition is not None:
+        needed |= condition.columns
+    if spec is not None:
+        needed |= set(spec.columns)
+    work = pa.schema([field for field in known.schema if field.name in needed])
+    used = {log.name.instant for s in slices for log in s.logs}
+    columns = {instant: names for instant, names in known.commit_columns.items() if instant in used}
+    return ScanPlan(
+        slices,
+        output,
+        work,
+        condition,
+        spec,
+        known.known_columns,
+        columns,
+        known.evolved_instants,
+        frozenset(known.commit_columns),
+    )
+
+
+def output_schema(schema: pa.Schema, columns: Sequence[str] | None, storage: Storage) -> pa.Schema:
+    """The columns asked for, in the order asked for; all, if none are named."""
+    if columns is None:
+        return schema
+    for name in columns:
+        if name not in schema.names:
+            raise ColumnNotFoundError(
+                f"the table has no column {name!r}",
+                value=name,
+                table=storage.uri,
+                hint=f"columns are {', '.join(schema.names)}",
+            )
+    return pa.schema([schema.field(name) for name in dict.fromkeys(columns)])

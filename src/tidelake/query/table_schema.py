@@ -1,0 +1,77 @@
+"""The schema of a table: that of its latest commit, else the one it was created with, else that of a base file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidelake.errors import CorruptError, TidelakeError
+from tidelake.filegroup import TableView
+from tidelake.format.avro_arrow import arrow_schema
+from tidelake.format.avro_schema import parse_record
+from tidelake.query.source import TableSource
+from tidelake.schema import META_COLUMN_NAMES, merge_schemas, with_meta, without_meta
+from tidelake.storage import open_input
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """A table's schema with meta columns, and what its commits say of their own."""
+
+    schema: pa.Schema
+    commit_columns: dict[str, frozenset[str]]
+    known_columns: frozenset[str]
+    evolved_instants: frozenset[str]
+    """Commits with another type for a column than the table has now."""
+
+
+def table_schema(source: TableSource, view: TableView) -> TableSchema:
+    """The schema as of a view."""
+    latest: pa.Schema | None = None
+    commit_columns: dict[str, frozenset[str]] = {}
+    known: set[str] = set()
+    evolved: set[str] = set()
+    for instant in sorted(view.commits, reverse=True):
+        text = view.commits[instant].schema_text
+        if text is None:
+            continue
+        schema = _parsed(text, source, instant)
+        commit_columns[instant] = frozenset(schema.names) - frozenset(META_COLUMN_NAMES)
+        known.update(schema.names)
+        latest = latest if latest is not None else schema
+        if any(latest.field(f.name).type != f.type for f in schema if f.name in latest.names):
+            evolved.add(instant)
+    if latest is None and source.config.create_schema_text is not None:
+        latest = _parsed(source.config.create_schema_text, source, None)
+    if latest is None:
+        latest = _from_a_base_file(source, view)
+    known.update(latest.names)
+    nullable = pa.schema([field.with_nullable(True) for field in latest])
+    return TableSchema(with_meta(nullable), commit_columns, frozenset(known), frozenset(evolved))
+
+
+def _parsed(text: str, source: TableSource, instant: str | None) -> pa.Schema:
+    try:
+        return _schema_of(text)
+    except TidelakeError as error:
+        raise error.with_context(table=source.storage.uri, instant=instant) from None
+
+
+@lru_cache(maxsize=256)
+def _schema_of(text: str) -> pa.Schema:
+    return without_meta(arrow_schema(parse_record(text)))
+
+
+def _from_a_base_file(source: TableSource, view: TableView) -> pa.Schema:
+    for file_slice in view.slices():
+        if file_slice.base is not None:
+            path = file_slice.base.path
+            with open_input(source.storage, path, file_slice.base.size_bytes) as file:
+                return merge_schemas(pa.schema([]), without_meta(pq.read_schema(file).remove_metadata()))
+    raise CorruptError(
+        "the table's schema is not known: no commit and no property says it, and there is no base file",
+        table=source.storage.uri,
+    )

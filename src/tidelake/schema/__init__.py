@@ -1,0 +1,37 @@
+"""Schemas as values: meta columns, evolution, and Spark's types. Avro's own types are in ``tidelake.format``."""
+
+from tidelake.schema.evolution import can_widen, conform, merge_schemas
+from tidelake.schema.meta_columns import (
+    COMMIT_SEQNO,
+    COMMIT_TIME,
+    FILE_NAME,
+    META_COLUMN_NAMES,
+    META_FIELDS,
+    OPERATION,
+    PARTITION_PATH,
+    RECORD_KEY,
+    has_meta,
+    with_meta,
+    without_meta,
+)
+from tidelake.schema.spark_types import arrow_to_spark_json, ddl_to_arrow, spark_json_to_arrow
+
+__all__ = [
+    "COMMIT_SEQNO",
+    "COMMIT_TIME",
+    "FILE_NAME",
+    "META_COLUMN_NAMES",
+    "META_FIELDS",
+    "OPERATION",
+    "PARTITION_PATH",
+    "RECORD_KEY",
+    "arrow_to_spark_json",
+    "can_widen",
+    "conform",
+    "ddl_to_arrow",
+    "has_meta",
+    "merge_schemas",
+    "spark_json_to_arrow",
+    "with_meta",
+    "without_meta",
+]

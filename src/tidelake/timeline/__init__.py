@@ -1,0 +1,19 @@
+"""Instants, times, and reading them from storage."""
+
+from tidelake.timeline.instant import WRITE_ACTIONS, Instant, Timeline
+from tidelake.timeline.load import TimelineReader, load_config, load_timeline
+from tidelake.timeline.times import InstantGenerator, as_instant, format_instant, parse_instant, timeline_zone
+
+__all__ = [
+    "WRITE_ACTIONS",
+    "Instant",
+    "InstantGenerator",
+    "Timeline",
+    "TimelineReader",
+    "as_instant",
+    "format_instant",
+    "load_config",
+    "load_timeline",
+    "parse_instant",
+    "timeline_zone",
+]

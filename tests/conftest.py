@@ -1,0 +1,37 @@
+"""Fixtures that all suites share."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from golden.support import GOLDEN
+
+
+@pytest.fixture(scope="session")
+def golden(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Unpacks a golden table once, and says where it is. Tests that change it copy it first."""
+    root = tmp_path_factory.mktemp("golden")
+
+    def unpack(name: str) -> Path:
+        target = root / name
+        if not target.exists():
+            with zipfile.ZipFile(GOLDEN / f"{name}.zip") as archive:
+                archive.extractall(target)
+        inner = [path for path in target.iterdir()]
+        return inner[0] if len(inner) == 1 and not (target / ".hoodie").exists() else target
+
+    return unpack
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[object]:
+    """The one Spark session of all Spark tests."""
+    import tidelake as tl
+
+    session = tl.session("tidelake-tests", master="local[2]", config={"spark.sql.shuffle.partitions": "2"})
+    yield session
+    session.stop()
