@@ -35,7 +35,7 @@ def read(table: Table, mode: str, as_of: str | None = None) -> dict[str, Any]:
     if as_of:
         options["as.of.instant"] = as_of
     entry: dict[str, Any] = {"mode": mode, "as_of": as_of}
-    reason = table.known_wrong.get(as_of or mode)
+    reason = table.known_wrong.get(as_of or mode) or table.known_wrong.get(f"every {mode}")
     if reason:
         entry["known_wrong"] = reason
     try:

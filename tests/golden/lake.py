@@ -180,7 +180,7 @@ class Table:
             configuration.unset(key)
 
     def mark_wrong(self, read: str, reason: str) -> None:
-        """Note that a read (``"snapshot"``, ``"read_optimized"`` or a requested time) is wrong in Hudi."""
+        """Note that a read (``"snapshot"``, ``"every snapshot"`` or a requested time) is wrong in Hudi."""
         self.known_wrong[read] = reason
 
     def _register(self) -> None:

@@ -90,6 +90,9 @@ def mixed_positions(table: Table) -> None:
     table.delete([(7, "", 23, False)], options={"hoodie.write.record.positions": "false"})
 
 
+STALE_TEXT = "ordering by text in parquet blocks: Hudi compares what its reader's buffer holds by then, not the value"
+
+
 def order_contest(ordering: Ordering, table: Table) -> None:
     """Meet base rows (order 20) with updates and flagged deletes of bigger, equal and smaller order.
 
@@ -111,6 +114,8 @@ def build_order(kind: str, ordering: Ordering, version: int, blocks: str, table:
     schema = f"id int, name string, ts {kind}, _hoodie_is_deleted boolean"
     table.configure(MOR, version, schema, extra=merge_options("event", blocks))
     order_contest(ordering, table)
+    if (kind, blocks) == ("string", "parquet"):
+        table.mark_wrong("every snapshot", STALE_TEXT)
 
 
 def as_timestamp(order: int) -> datetime:

@@ -1,0 +1,1 @@
+"""The command line: ``tidelake show | timeline | files | schema | read | doctor``. Thin: no table logic is here."""

@@ -28,6 +28,7 @@ Readable: TypeAlias = "bytes | bytearray | memoryview | pa.Buffer | Bytes"
 _WORD: Final = 8
 _MORE: Final = np.uint64(0x8080808080808080)
 _PAYLOAD: Final = np.uint64(0x7F7F7F7F7F7F7F7F)
+_LOWEST: Final = np.uint64(0x0101010101010101)
 _ONE: Final = np.uint64(1)
 
 
@@ -130,7 +131,8 @@ class Cursors:
         lowest = stops & (~stops + _ONE)
         kept = lowest ^ (lowest - _ONE)
         values = _squeeze(words & kept & _PAYLOAD)
-        width: Longs = (np.bitwise_count(kept) >> 3).astype(np.int64)
+        # One low bit for every byte that is kept; the product adds them all up in its highest byte.
+        width: Longs = (((kept & _LOWEST) * _LOWEST) >> np.uint64(56)).astype(np.int64)
         for byte, top in ((8, 0x7F), (9, 0x01)):
             rows = np.flatnonzero(stops == 0)
             if rows.size == 0:

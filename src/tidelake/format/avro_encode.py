@@ -63,7 +63,7 @@ def _conform(column: pa.Array, kind: pa.DataType, path: str) -> pa.Array:
         return column
     try:
         return column.cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except pa.ArrowException as error:
         raise InvalidError(f"the column {path!r} of {column.type} cannot be written as {kind}: {error}") from error
 
 

@@ -192,7 +192,7 @@ def describe(node: AvroNode) -> str:
 
 
 def to_json(node: AvroNode) -> str:
-    """The schema as compact JSON: a named type is written out where it first stands and by its full name after."""
+    """The schema as compact JSON: a named type is written out where it first stands, and by its name after."""
     return json.dumps(_dump(node, "", set()), separators=(",", ":"))
 
 
@@ -460,12 +460,14 @@ def _dump(node: AvroNode, namespace: str, written: set[str]) -> object:
 
 
 def _dump_named(node: Fixed | Enum | Record, namespace: str, written: set[str]) -> object:
+    space, _, name = node.name.rpartition(".")
     if node.name in written:
+        if space == namespace:
+            return name
         if "." not in node.name and namespace and f"{namespace}.{node.name}" in written:
             raise InvalidError(f"the Avro name {node.name!r} cannot be told from {namespace}.{node.name}")
         return node.name
     written.add(node.name)
-    space, _, name = node.name.rpartition(".")
     head: dict[str, object] = {"type": type(node).__name__.lower(), "name": name}
     if space != namespace:
         head["namespace"] = space

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from tidelake import _limits
 from tidelake.errors import CorruptError, LimitError
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # for its name alone: who hands over a table has loaded it
 
 VERSION_FILE = "_version_"
 MANIFEST_PREFIX = "manifest_"

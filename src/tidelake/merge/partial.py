@@ -114,10 +114,9 @@ def _does_not_count(column: pa.ChunkedArray, spec: MergeSpec) -> Mask:
     if spec.partial_mode is PartialUpdateMode.IGNORE_DEFAULTS:
         return np.asarray(pc.is_null(column))
     if spec.partial_mode is PartialUpdateMode.FILL_UNAVAILABLE and spec.unavailable_value is not None:
+        # Text alone: Apache Hudi leaves the placeholder in bytes, and every reader must give the same rows.
         if pa.types.is_string(kind):
             return np.asarray(pc.fill_null(pc.equal(column, spec.unavailable_value), False))
-        if pa.types.is_binary(kind):
-            return np.asarray(pc.fill_null(pc.equal(column, spec.unavailable_value.encode()), False))
     return np.zeros(len(column), dtype=np.bool_)
 
 
@@ -137,9 +136,7 @@ def _merged_ordering(
 
 
 def _fold_in_rounds(records: LogRecords, spec: MergeSpec) -> tuple[pl.Series, Versions]:
-    entries = records.entries.with_row_index("seq").with_columns(
-        pl.int_range(pl.len()).over("key").alias("round"), pl.col("seq").min().over("key").alias("first")
-    )
+    entries = records.entries.with_row_index("seq").with_columns(pl.int_range(pl.len()).over("key").alias("round"))
     total = entries["round"].max()
     keys = entries.filter(pl.col("round") == 0).sort("seq").select("key").with_row_index("place")
     entries = entries.join(keys, on="key", how="left", maintain_order="left")

@@ -58,7 +58,7 @@ def summarise(source: TableSource) -> TableSummary:
     view = source.view()
     slices = list(view.slices())
     try:
-        schema = without_meta(table_schema(source, view).schema)
+        schema = without_meta(table_schema(source).schema)
     except TidelakeError:
         schema = None
     return TableSummary(

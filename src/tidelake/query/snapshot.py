@@ -1,7 +1,7 @@
 """Planning a scan: which slices to read, as which schema, merged how. A plan is data and travels to workers.
 
 Modes: ``snapshot`` reads the latest slice of every file group with its logs; ``read_optimized`` reads base files alone.
-Either may look at the table as of an earlier time.
+Either may look at the table as of an earlier time; its rows then come in today's schema, later columns being null.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ScanRequest:
 def plan_scan(source: TableSource, request: ScanRequest) -> ScanPlan:
     """Find the slices and decide how to read them."""
     view = source.view(request.point)
-    known = table_schema(source, view)
+    known = table_schema(source)
     condition = None if request.filter is None else parse_filter(request.filter, known.schema)
     output = output_schema(known.schema, request.columns, source.storage)
     constraint = FilterConstraint.of(condition, source.config.partition_fields)

@@ -19,7 +19,7 @@ from tidelake.storage import open_input
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """A table's schema with meta columns, and what its commits say of their own."""
+    """A table's schema (with meta columns, if the table has them), and what its commits say of their own."""
 
     schema: pa.Schema
     commit_columns: dict[str, frozenset[str]]
@@ -28,8 +28,9 @@ class TableSchema:
     """Commits with another type for a column than the table has now."""
 
 
-def table_schema(source: TableSource, view: TableView) -> TableSchema:
-    """The schema as of a view."""
+def table_schema(source: TableSource) -> TableSchema:
+    """The schema as of now; rows of earlier times are read as this schema too."""
+    view = source.view()
     latest: pa.Schema | None = None
     commit_columns: dict[str, frozenset[str]] = {}
     known: set[str] = set()
@@ -50,7 +51,8 @@ def table_schema(source: TableSource, view: TableView) -> TableSchema:
         latest = _from_a_base_file(source, view)
     known.update(latest.names)
     nullable = pa.schema([field.with_nullable(True) for field in latest])
-    return TableSchema(with_meta(nullable), commit_columns, frozenset(known), frozenset(evolved))
+    whole = with_meta(nullable) if source.config.has_meta_columns else nullable
+    return TableSchema(whole, commit_columns, frozenset(known), frozenset(evolved))
 
 
 def _parsed(text: str, source: TableSource, instant: str | None) -> pa.Schema:

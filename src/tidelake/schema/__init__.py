@@ -1,11 +1,11 @@
 """Schemas as values: meta columns, evolution, and Spark's types. Avro's own types are in ``tidelake.format``."""
 
+from tidelake.format.avro_arrow import META_COLUMN_NAMES
 from tidelake.schema.evolution import can_widen, conform, merge_schemas
 from tidelake.schema.meta_columns import (
     COMMIT_SEQNO,
     COMMIT_TIME,
     FILE_NAME,
-    META_COLUMN_NAMES,
     META_FIELDS,
     OPERATION,
     PARTITION_PATH,

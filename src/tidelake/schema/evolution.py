@@ -4,8 +4,8 @@ Apache Hudi's rule, and all of it: a reader takes the table's newest schema; col
 depth; what an old file lacks is null; a number may have become *wider*, int to long to float to double. Here also a
 timestamp may have gone from milliseconds to microseconds, and Arrow's other layouts of the same values (large and view
 strings, dictionaries, large lists, small integers, another time zone for the same instant) are taken for what they
-hold. Everything else is refused with the column and both types: narrowing, and text from numbers, which Hudi reads
-only with schema-on-read.
+hold. A whole number may have become text (Spark reports the column of a time-based partition so, and then writes it
+so). Everything else is refused with the column and both types: narrowing, and text from floating numbers.
 
 ``conform`` copies nothing that has its type already. ``merge_schemas`` never makes a column narrower, and keeps the
 order of the old columns. Long to float loses digits; that is Hudi's rule too.
@@ -39,13 +39,13 @@ def conform(
     if batch.schema.equals(target):
         return batch
     given = defaults or {}
-    names = batch.schema.names
     arrays: list[pa.Array] = []
     for field in target:
-        if names.count(field.name) > 1:
+        found = batch.schema.get_all_field_indices(field.name)
+        if len(found) > 1:
             raise InvalidError(f"the column {field.name!r} stands more than once in the data")
-        if field.name in names:
-            arrays.append(_column(batch.column(names.index(field.name)), field, field.name, given))
+        if found:
+            arrays.append(_column(batch.column(found[0]), field, field.name, given))
         else:
             arrays.append(_missing(field, batch.num_rows, field.name, given))
     if not arrays:
@@ -74,6 +74,8 @@ def can_widen(old: pa.DataType, new: pa.DataType) -> bool:
             old.unit in _UNITS and new.unit in _UNITS and _UNITS.index(old.unit) < _UNITS.index(new.unit)
         )
         return finer and (old.tz is None) == (new.tz is None)
+    if pa.types.is_integer(old) and _is_text(new):
+        return True
     signed = _UNSIGNED.get(old, old)
     if signed in _NUMBERS and new in _NUMBERS:
         return _NUMBERS.index(signed) <= _NUMBERS.index(new)
@@ -82,7 +84,10 @@ def can_widen(old: pa.DataType, new: pa.DataType) -> bool:
 
 def _missing(field: pa.Field, rows: int, path: str, defaults: Mapping[str, pa.Scalar]) -> pa.Array:
     if path in defaults:
-        return pa.repeat(defaults[path].cast(field.type), rows)
+        try:
+            return pa.repeat(defaults[path].cast(field.type), rows)
+        except pa.ArrowException as error:
+            raise InvalidError(f"the default of the column {path!r} is not {field.type}: {error}") from error
     if not field.nullable and rows:
         raise InvalidError(f"the column {path!r} is missing in the data, may not be null and has no default")
     return pa.nulls(rows, field.type)
@@ -117,19 +122,25 @@ def _array(array: pa.Array, kind: pa.DataType, path: str, defaults: Mapping[str,
         return pa.nulls(len(array), kind)
     if pa.types.is_nested(array.type) or pa.types.is_nested(kind) or not can_widen(array.type, kind):
         raise _refusal(path, array.type, kind)
+    if pa.types.is_float32(array.type) and pa.types.is_float64(kind):
+        # By way of text, as Apache Hudi does: 0.1 stays 0.1 and does not become 0.10000000149011612.
+        return array.cast(pa.string()).cast(kind)
     # Not safe: a long beyond 2**24 becomes the nearest float, as it does in Apache Hudi.
-    return array.cast(kind, safe=not pa.types.is_floating(kind))
+    try:
+        return array.cast(kind, safe=not pa.types.is_floating(kind))
+    except pa.ArrowInvalid as error:
+        raise InvalidError(f"the column {path!r} holds a value that {kind} cannot hold: {error}") from error
 
 
 def _struct(array: pa.Array, kind: pa.DataType, path: str, defaults: Mapping[str, pa.Scalar]) -> pa.Array:
-    names = [array.type.field(i).name for i in range(array.type.num_fields)]
+    names = [field.name for field in array.type]
     parts: list[pa.Array] = []
-    for i in range(kind.num_fields):
-        field, inner = kind.field(i), f"{path}.{kind.field(i).name}"
+    for field in kind:
+        inner = f"{path}.{field.name}"
         if field.name not in names:
-            # Where the struct itself is null, its missing part is null too, whatever the field says.
-            rows = len(array) if array.null_count < len(array) else 0
-            parts.append(_missing(field, rows, inner, defaults) if rows else pa.nulls(len(array), field.type))
+            # Where every struct is null, a missing part is null too, whatever the field says.
+            empty = array.null_count == len(array)
+            parts.append(pa.nulls(len(array), field.type) if empty else _missing(field, len(array), inner, defaults))
             continue
         part = array.field(names.index(field.name))
         if not field.nullable and part.null_count and part.filter(array.is_valid()).null_count:
@@ -145,9 +156,7 @@ def _bounds(array: pa.Array, path: str) -> tuple[int, int, pa.Array]:
     offsets = array.offsets.to_numpy()
     first, last = int(offsets[0]), int(offsets[-1])
     if last - first >= 2**31:
-        raise InvalidError(
-            f"the column {path!r} holds {last - first} list items in one batch", hint="use smaller batches"
-        )
+        raise InvalidError(f"the column {path!r} holds {last - first} list items", hint="use smaller batches")
     return first, last, pa.array((offsets - first).astype(np.int32))
 
 
@@ -184,8 +193,7 @@ def _merge_types(old: pa.DataType, new: pa.DataType, path: str, keep_wider: bool
     if pa.types.is_null(old):
         return new
     if pa.types.is_struct(old) and pa.types.is_struct(new):
-        sides = [[kind.field(i) for i in range(kind.num_fields)] for kind in (old, new)]
-        return pa.struct(_merge_fields(*sides, f"{path}.", keep_wider))
+        return pa.struct(_merge_fields(list(old), list(new), f"{path}.", keep_wider))
     if pa.types.is_map(old) and pa.types.is_map(new) and old.key_type == new.key_type:
         return pa.map_(old.key_type, _merge_field(old.item_field, new.item_field, f"{path}.value", keep_wider))
     if pa.types.is_list(old) and pa.types.is_list(new):
@@ -212,8 +220,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_map(kind):
         return pa.map_(_plain(kind.key_type), kind.item_field.with_type(_plain(kind.item_type)))
     if pa.types.is_struct(kind):
-        fields = [kind.field(i) for i in range(kind.num_fields)]
-        return pa.struct([field.with_type(_plain(field.type)) for field in fields])
+        return pa.struct([field.with_type(_plain(field.type)) for field in kind])
     return kind
 
 

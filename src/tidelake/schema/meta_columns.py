@@ -1,8 +1,8 @@
 """The five meta columns that Apache Hudi keeps in front of every record.
 
 They say which instant wrote a record (``_hoodie_commit_time``, ``_hoodie_commit_seqno``), which record it is
-(``_hoodie_record_key``, ``_hoodie_partition_path``) and where it lies (``_hoodie_file_name``). All are nullable strings,
-and always the first columns, in this order. A *user schema* is one without them.
+(``_hoodie_record_key``, ``_hoodie_partition_path``) and where it lies (``_hoodie_file_name``). All are nullable
+strings, and always the first columns, in this order. A *user schema* is one without them.
 """
 
 from __future__ import annotations

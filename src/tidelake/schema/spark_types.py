@@ -298,7 +298,7 @@ class _Ddl:
         match name:
             case "struct":
                 self._expect("<")
-                fields = [] if self._group == "mark" and self._token == ">" else self._fields(path, max(depth, 2))
+                fields = [] if self._group == "mark" and self._token == ">" else self._fields(path, depth)
                 self._expect(">")
                 return _struct_type(fields, path)
             case "array":

@@ -53,8 +53,7 @@ class Table:
     @property
     def schema(self) -> pa.Schema:
         """The table's schema as of now, with meta columns."""
-        source = self._refreshed()
-        return table_schema(source, source.view()).schema
+        return table_schema(self._refreshed()).schema
 
     def history(self) -> tuple[ArchivedInstant, ...]:
         """The archived instants, by requested time."""

@@ -1,35 +1,30 @@
-"""Reading a table's properties, active timeline and history from storage.
+"""Reading a table's properties and active timeline from storage.
 
-Names are listed once; contents are read only when asked for, and kept, since an instant file never changes.
+Names are listed once; contents are read only when asked for, and kept, since an instant file never changes. Nothing here
+needs Arrow, so that the timeline of a table is looked at in well under a second; the history, which does, is in
+``history.py`` and loaded with it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from tidelake import _limits
 from tidelake.config import TableConfig, parse_table_config
-from tidelake.errors import CorruptError, LimitError, NotATableError, NotFoundError, TidelakeError, UnsupportedError
-from tidelake.format import history as codec
+from tidelake.errors import CorruptError, NotATableError, NotFoundError, TidelakeError, UnsupportedError
 from tidelake.format.avro_record import AvroRecord, decode_record
 from tidelake.format.commit_metadata import AnyCommit, CommitMetadata, ReplaceCommitMetadata
-from tidelake.format.names import (
-    COMPLETED_NAMES,
-    PROPERTIES_BACKUP_FILE,
-    PROPERTIES_FILE,
-    parse_history_name,
-    parse_timeline_name,
-)
+from tidelake.format.history import ArchivedInstant
+from tidelake.format.names import COMPLETED_NAMES, PROPERTIES_BACKUP_FILE, PROPERTIES_FILE, State, parse_timeline_name
 from tidelake.format.properties import check_table_properties, decode_properties
 from tidelake.storage import Storage
 from tidelake.timeline.instant import Instant, Timeline
 
 R = TypeVar("R", bound=AvroRecord)
 _READERS = 16
+_OPERATION_BYTES = 1024 * 1024
+_PLANNED_OPERATIONS = {"compaction": "COMPACT", "logcompaction": "LOG_COMPACT", "clustering": "CLUSTER"}
 
 
 def load_config(storage: Storage) -> TableConfig:
@@ -85,7 +80,7 @@ class TimelineReader:
         self._storage = storage
         self._config = config
         self._commits: dict[str, AnyCommit] = {}
-        self._history: tuple[codec.ArchivedInstant, ...] | None = None
+        self._history: tuple[ArchivedInstant, ...] | None = None
 
     def record(self, cls: type[R], file_name: str) -> R:
         """The record in one file of the active timeline."""
@@ -111,46 +106,41 @@ class TimelineReader:
                 list(pool.map(self.commit, missing))
         return {i.requested_time: self.commit(i) for i in instants}
 
+    def operation(self, instant: Instant) -> str | None:
+        """The kind of write that an instant is (UPSERT, COMPACT...), for people to look at.
+
+        None if its files do not say so, or if they are so large that one word is not worth reading them.
+        """
+        planned = _PLANNED_OPERATIONS.get(instant.pending_action or "")
+        if planned or not instant.is_write or instant.state is State.REQUESTED:
+            return planned
+        size_bytes = self._storage.head(f"{self._config.timeline_dir}/{instant.file_name}").size_bytes
+        if not 0 < size_bytes <= _OPERATION_BYTES:
+            return None
+        return self.commit(instant).operation_type
+
+    def operations(self, instants: Sequence[Instant]) -> list[str | None]:
+        """The kinds of several instants, read side by side; what cannot be read counts as not said."""
+
+        def operation(instant: Instant) -> str | None:
+            try:
+                return self.operation(instant)
+            except TidelakeError:
+                return None
+
+        with ThreadPoolExecutor(max(1, min(_READERS, len(instants)))) as pool:
+            return list(pool.map(operation, instants))
+
     @property
-    def history(self) -> tuple[codec.ArchivedInstant, ...]:
+    def history(self) -> tuple[ArchivedInstant, ...]:
         """The archived instants (times and actions), by requested time."""
         if self._history is None:
             self._history = self.load_history(("instantTime", "completionTime", "action"))
         return self._history
 
-    def load_history(self, columns: tuple[str, ...]) -> tuple[codec.ArchivedInstant, ...]:
+    def load_history(self, columns: tuple[str, ...]) -> tuple[ArchivedInstant, ...]:
         """The archived instants with the columns asked for."""
-        found: list[codec.ArchivedInstant] = []
-        for file in self._manifest():
-            path = f"{self._config.history_dir}/{file.name}"
-            if parse_history_name(file.name) is None:
-                raise CorruptError("the history manifest names a file that is none of a history", file=path)
-            try:
-                found.extend(codec.archived_instants(_read_history(self._storage.get(path), columns)))
-            except TidelakeError as error:
-                raise error.with_context(table=self._storage.uri, file=path) from None
-        return tuple(sorted(found, key=lambda i: (i.requested_time, i.action)))
+        # Loaded here because it needs Arrow, which takes longer to load than the whole active timeline.
+        from tidelake.timeline.history import load_history  # noqa: PLC0415
 
-    def _manifest(self) -> tuple[codec.HistoryFile, ...]:
-        folder = self._config.history_dir
-        try:
-            number = codec.decode_version(self._storage.get(f"{folder}/{codec.VERSION_FILE}"))
-        except NotFoundError:
-            names = (info.path.rsplit("/", 1)[-1] for info in self._storage.list_dir(folder)[1])
-            numbers = [n for n in map(codec.manifest_number, names) if n is not None]
-            if not numbers:
-                return ()
-            number = max(numbers)
-        return codec.decode_manifest(self._storage.get(f"{folder}/{codec.MANIFEST_PREFIX}{number}"))
-
-
-def _read_history(data: bytes, columns: tuple[str, ...]) -> pa.Table:
-    try:
-        file = pq.ParquetFile(pa.BufferReader(data))
-        metadata = file.metadata
-        inflated = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
-        if inflated > _limits.HISTORY_INFLATED_BYTES or metadata.num_rows > max(1_000, len(data)):
-            raise LimitError(f"a history file claims {metadata.num_rows} rows and {inflated} bytes")
-        return file.read(columns=list(columns))
-    except (pa.ArrowException, OSError) as error:
-        raise CorruptError(f"a history file cannot be read: {error}") from error
+        return load_history(self._storage, self._config, columns)

@@ -145,8 +145,10 @@ def decode(schema: dict[str, object], encoded: list[bytes], columns: set[str] | 
 
 
 def python(value: object) -> object:
-    """A value as ``to_pylist`` gives it: uuids are text, maps are dictionaries."""
+    """A value to compare: uuids are text, as ``to_pylist`` gives them, and not-a-number equals itself."""
     match value:
+        case float() if value != value:
+            return "not a number"
         case uuid.UUID():
             return str(value)
         case dict():

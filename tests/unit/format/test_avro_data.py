@@ -5,19 +5,15 @@ from __future__ import annotations
 import json
 import math
 import struct
-import sys
 import time
 from decimal import Decimal
-from pathlib import Path
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parent))
-from avro_samples import Sample, decode, fastavro_bytes, fastavro_rows, python, samples, write
 
 from tidelake.errors import CorruptError, InvalidError, LimitError, TidelakeError, UnsupportedError
 from tidelake.format import avro_data
@@ -30,6 +26,7 @@ from tidelake.format.avro_data import (
     split_avro_block,
 )
 from tidelake.format.avro_schema import parse_record
+from unit.format.avro_samples import Sample, decode, fastavro_bytes, fastavro_rows, python, samples, write
 
 SLOW = settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
 
@@ -63,7 +60,7 @@ def test_encode_records_random_rows_are_read_by_fastavro(sample: Sample) -> None
     data = memoryview(buffer)
     assert len(offsets) == len(rows) + 1
     assert offsets[-1] == len(data)
-    encoded = [bytes(data[i:j]) for i, j in zip(offsets[:-1], offsets[1:], strict=True)]
+    encoded = [bytes(data[i:j]) for i, j in pairwise(offsets)]
     assert fastavro_rows(schema, encoded) == python(rows)
     assert _rows(decode(schema, encoded)) == python(rows)
 
@@ -114,10 +111,10 @@ def test_decode_records_damaged_bytes_are_corrupt_or_right(sample: Sample, rando
         except CorruptError:
             continue
         try:
-            ours, theirs = _rows(batch.slice(which, 1)), fastavro_rows(schema, [bytes(damaged)])
+            ours, theirs = python(_rows(batch.slice(which, 1))), python(fastavro_rows(schema, [bytes(damaged)]))
         except (ValueError, OverflowError, KeyError, ArithmeticError):
             continue  # a date beyond Python's years, or a key twice in a map
-        assert repr(ours) == repr(theirs) or ours == theirs
+        assert ours == theirs
 
 
 RICH = _schema(
@@ -271,7 +268,8 @@ def test_decode_records_nulls_of_wide_structs_are_a_limit() -> None:
 def test_decode_records_one_long_array_is_read_in_linear_time() -> None:
     """One record with very many items among short ones does not cost a numpy round for each of them."""
     schema = _schema({"type": "array", "items": ["null", "string"]})
-    rows: list[dict[str, object]] = [{"f0": ["a", None]}] * 200 + [{"f0": ["bc", None, ""] * 30_000}]
+    lists: list[list[str | None]] = [["a", None]] * 200 + [["bc", None, ""] * 30_000]
+    rows: list[dict[str, object]] = [{"f0": items} for items in lists]
     encoded = fastavro_bytes(schema, rows)
     started = time.perf_counter()
     assert _rows(decode(schema, encoded)) == rows
@@ -310,7 +308,9 @@ def test_decode_records_special_floats_are_kept() -> None:
 
 
 @pytest.mark.parametrize("scale", [0, 10, 38])
-@pytest.mark.parametrize("kind", [{"type": "bytes"}, *({"type": "fixed", "name": "d", "size": n} for n in (16, 17, 30))])
+@pytest.mark.parametrize(
+    "kind", [{"type": "bytes"}, *({"type": "fixed", "name": "d", "size": n} for n in (16, 17, 30))]
+)
 def test_decimals_of_38_digits_round_trip(kind: dict[str, object], scale: int) -> None:
     """Decimals at the edges of 38 digits, in bytes and in fixed of any size, are written and read back."""
     schema = _schema({**kind, "logicalType": "decimal", "precision": 38, "scale": scale})
@@ -341,7 +341,8 @@ def test_decode_records_in_parts_equals_decoding_at_once(monkeypatch: pytest.Mon
 def test_decode_records_unsupported_type_is_skipped_if_not_wanted() -> None:
     """A field whose type is not read stops only those who want it."""
     schema = _schema("int", ["null", "int", "string"], "string")
-    rows: list[dict[str, object]] = [{"f0": 1, "f1": v, "f2": "x"} for v in (None, 3, "text")] * 40
+    values: list[object] = [None, 3, "text"] * 40
+    rows: list[dict[str, object]] = [{"f0": 1, "f1": value, "f2": "x"} for value in values]
     encoded = fastavro_bytes(schema, rows)
     assert decode(schema, encoded, {"f0", "f2"}).to_pylist() == [{"f0": 1, "f2": "x"}] * 120
     with pytest.raises(UnsupportedError, match="f1"):
@@ -408,8 +409,11 @@ def test_encode_records_other_arrow_types_are_cast() -> None:
         ("int", pa.array([2**40]), "f0"),
         ("int", pa.array(["x"]), "f0"),
         ({"type": "enum", "name": "e", "symbols": ["A"]}, pa.array(["B"]), "enum"),
-        ({"type": "fixed", "name": "d", "size": 1, "logicalType": "decimal", "precision": 5},
-         pa.array([Decimal(300)], pa.decimal128(5, 0)), "fit"),
+        (
+            {"type": "fixed", "name": "d", "size": 1, "logicalType": "decimal", "precision": 5},
+            pa.array([Decimal(300)], pa.decimal128(5, 0)),
+            "fit",
+        ),
         ({"type": "array", "items": "int"}, pa.array([[None]], pa.list_(pa.int32())), "f0"),
         ({"type": "record", "name": "n", "fields": [{"name": "x", "type": "int"}]}, pa.array([{"x": None}]), "f0"),
     ],
@@ -425,7 +429,7 @@ def test_encode_records_other_columns_are_invalid_and_named() -> None:
     record = parse_record(json.dumps(_schema("int", "int")))
     for names in (["f0"], ["f0", "f1", "extra"], ["f0", "f0"]):
         batch = pa.RecordBatch.from_arrays([pa.array([1], pa.int32())] * len(names), names=names)
-        with pytest.raises(InvalidError, match="f1|extra"):
+        with pytest.raises(InvalidError, match=r"f1|extra"):
             encode_records(batch, record)
 
 

@@ -107,7 +107,8 @@ def test_parse_schema_hudi_text_is_written_back_byte_for_byte() -> None:
         '{"name":"d","type":["null",{"type":"fixed","name":"fixed","namespace":"hoodie.t.t_record.d","size":9,'
         '"logicalType":"decimal","precision":20,"scale":2}],"default":null},'
         '{"name":"s","type":["null",{"type":"record","name":"s","namespace":"hoodie.t.t_record","fields":['
-        '{"name":"n","type":["null","int"],"default":null}]}],"default":null}]}'
+        '{"name":"n","type":["null","int"],"default":null}]}],"default":null},'
+        '{"name":"x","type":{"type":"fixed","name":"f","size":2}},{"name":"y","type":"f"}]}'
     )
     assert to_json(parse_schema(text)) == text
 

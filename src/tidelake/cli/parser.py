@@ -1,0 +1,210 @@
+"""What can be typed: the commands, their options and their help. Loads nothing but argparse.
+
+Every command takes ``--format``, ``--debug`` and, where it takes a path, ``--storage-option``. argparse and not a larger
+library, because a command line that only lists a timeline would spend most of its time loading that library.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from tidelake import __version__
+
+DEFAULT_INSTANTS: Final = 25
+DEFAULT_ROWS: Final = 20
+FORMATS: Final = ("table", "json")
+READ_MODES: Final = ("snapshot", "read_optimized")
+OUTPUT_KINDS: Final = (".parquet", ".csv", ".jsonl")
+
+_DESCRIPTION = """\
+Look at lakehouse tables in the Apache Hudi 1.x format. Nothing is ever written to a table by looking at it, and no
+JVM is started unless asked for."""
+_EXAMPLES = """\
+examples:
+  tidelake show /data/trips
+  tidelake timeline /data/trips --limit 50
+  tidelake read /data/trips --columns id,fare --filter "fare > 3"
+  tidelake read s3://lake/trips --storage-option region=eu-north-1 --count
+  tidelake doctor /data/trips
+
+'tidelake COMMAND --help' explains a command."""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    parser = _Parser(prog="tidelake", description=_DESCRIPTION, epilog=_EXAMPLES)
+    parser.add_argument("--version", action="version", version=f"tidelake {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
+    _add_show(commands)
+    _add_timeline(commands)
+    _add_files(commands)
+    _add_schema(commands)
+    _add_read(commands)
+    _add_doctor(commands)
+    return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """Help is kept as it is laid out here, and options are not abbreviated: a new one must not change an old script."""
+
+    def __init__(self, **settings: object) -> None:
+        settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(allow_abbrev=False, **settings)  # type: ignore[arg-type]
+
+
+_Commands = argparse._SubParsersAction  # the type that add_subparsers returns has no public name
+
+
+def _add_show(commands: _Commands[_Parser]) -> None:
+    parser = _command(
+        commands,
+        "show",
+        "what a table is: keys, partitions, size, last commits, what is pending",
+        "examples:\n  tidelake show /data/trips\n  tidelake show /data/trips --format json",
+    )
+    _add_path(parser)
+
+
+def _add_timeline(commands: _Commands[_Parser]) -> None:
+    parser = _command(
+        commands,
+        "timeline",
+        "a picture of the timeline: each instant as a bar from requested to completed",
+        "Bars share one scale, so writers that overlapped are seen to overlap. Idle gaps are cut to one column.\n"
+        "An instant that has not completed is open to the right.\n\n"
+        "examples:\n"
+        "  tidelake timeline /data/trips\n"
+        "  tidelake timeline /data/trips --pending\n"
+        "  tidelake timeline /data/trips --archived --all --format json",
+    )
+    _add_path(parser)
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--limit",
+        type=_positive,
+        default=DEFAULT_INSTANTS,
+        metavar="N",
+        help=f"the last N instants (default {DEFAULT_INSTANTS})",
+    )
+    which.add_argument("--all", action="store_true", help="all instants")
+    parser.add_argument("--archived", action="store_true", help="also instants of the archived timeline")
+    parser.add_argument("--pending", action="store_true", help="only instants that have not completed")
+
+
+def _add_files(commands: _Commands[_Parser]) -> None:
+    parser = _command(
+        commands,
+        "files",
+        "the file slices of each partition: base file, logs, sizes",
+        "examples:\n  tidelake files /data/trips\n  tidelake files /data/trips --partition city=oslo --all",
+    )
+    _add_path(parser)
+    parser.add_argument("--partition", metavar="P", help="only this partition path, such as city=oslo")
+    parser.add_argument("--all", action="store_true", help="all slices of each file group, not the latest alone")
+
+
+def _add_schema(commands: _Commands[_Parser]) -> None:
+    parser = _command(
+        commands,
+        "schema",
+        "the columns, their types, and which may be null",
+        "examples:\n  tidelake schema /data/trips\n  tidelake schema /data/trips --avro",
+    )
+    _add_path(parser)
+    parser.add_argument("--avro", action="store_true", help="the Avro schema, as JSON")
+    parser.add_argument("--meta", action="store_true", help="also the five _hoodie_... columns")
+
+
+def _add_read(commands: _Commands[_Parser]) -> None:
+    parser = _command(
+        commands,
+        "read",
+        "rows of a table, as a table, as JSON lines, or into a file",
+        "T is yyyyMMddHHmmssSSS or 2026-01-31 12:00:00.000, in the table's time zone unless it has an offset.\n\n"
+        "examples:\n"
+        "  tidelake read /data/trips\n"
+        "  tidelake read /data/trips --columns id,fare --filter \"city = 'oslo' AND fare > 3\" --limit 5\n"
+        "  tidelake read /data/trips --as-of 2026-01-31 --count\n"
+        "  tidelake read /data/trips --format json | jq .fare\n"
+        "  tidelake read /data/trips --output trips.parquet",
+    )
+    _add_path(parser)
+    parser.add_argument("--columns", type=_names, metavar="A,B", help="only these columns, in this order")
+    parser.add_argument("--filter", metavar="SQL", help="only rows for which this SQL condition is true")
+    parser.add_argument("--as-of", metavar="T", help="the table as of a requested time, as Apache Hudi travels")
+    parser.add_argument("--as-of-completion", metavar="T", help="the table as a reader saw it at that time")
+    parser.add_argument(
+        "--mode", choices=READ_MODES, default="snapshot", help="merge logs (snapshot), or read base files alone"
+    )
+    parser.add_argument(
+        "--limit",
+        type=_positive,
+        metavar="N",
+        help=f"at most N rows (default {DEFAULT_ROWS}; with --output: all)",
+    )
+    parser.add_argument("--meta", action="store_true", help="also the five _hoodie_... columns")
+    parser.add_argument("--count", action="store_true", help="only the number of rows")
+    parser.add_argument(
+        "--output", type=_output, metavar="FILE", help=f"write the rows to a file: {', '.join(OUTPUT_KINDS)}"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="let --output replace a file that is there")
+    parser.add_argument("--spark", action="store_true", help="read with Spark (starts a JVM)")
+
+
+def _add_doctor(commands: _Commands[_Parser]) -> None:
+    parser = _command(
+        commands,
+        "doctor",
+        "check this machine and, with a path, a table: what is wrong, and what to do",
+        "Nothing is written. The exit code is 1 if there is a problem; warnings leave it 0.\n\n"
+        "examples:\n  tidelake doctor\n  tidelake doctor /data/trips --format json",
+    )
+    _add_path(parser, nargs="?")
+
+
+def _command(commands: _Commands[_Parser], name: str, summary: str, epilog: str) -> _Parser:
+    made = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".", epilog=epilog)
+    made.add_argument("--format", choices=FORMATS, default="table", help="for people (table, the default) or json")
+    made.add_argument("--debug", action="store_true", help="show the traceback of an error (also TIDELAKE_DEBUG=1)")
+    return made
+
+
+def _add_path(parser: _Parser, nargs: str | None = None) -> None:
+    parser.add_argument("path", metavar="PATH", nargs=nargs, help="the table's folder: a local path or a URI (s3://...)")
+    parser.add_argument(
+        "--storage-option",
+        action="append",
+        type=_pair,
+        default=[],
+        metavar="KEY=VALUE",
+        help="an option of the object store, such as region or endpoint; repeatable. Secrets are better kept in the "
+        "environment (AWS_SECRET_ACCESS_KEY...), where other users do not see them",
+    )
+
+
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 12 or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 1 or more")
+    return int(text)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not names:
+        raise argparse.ArgumentTypeError(f"{text!r} names no column")
+    return names
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        # The text is not repeated: it may be a secret.
+        raise argparse.ArgumentTypeError("it must be KEY=VALUE")
+    return key.strip(), value
+
+
+def _output(text: str) -> str:
+    if not text.endswith(OUTPUT_KINDS):
+        raise argparse.ArgumentTypeError(f"{text!r} does not end in one of {', '.join(OUTPUT_KINDS)}")
+    return text
