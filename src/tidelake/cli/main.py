@@ -1,7 +1,7 @@
 """The entry point: parse, hand to the command, and turn every error into one sentence and an exit code.
 
-Exit codes: 0 done, 1 an error (or a problem that ``doctor`` found), 2 wrong usage, 130 interrupted, 141 the reader of our
-output went away.
+Exit codes: 0 done, 1 an error (or a problem that ``doctor`` found), 2 wrong usage, 130 interrupted, 141 the reader of
+our output went away.
 
 Commands are imported when they are run, here and in their modules: ``tidelake timeline`` answers from a cold start in a
 fraction of a second only because it loads neither Arrow nor an engine.
@@ -46,10 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         text.complain(str(error))
         return EXIT_ERROR
-    except Exception as error:  # noqa: BLE001 - whatever it is, a person gets a sentence and the way to the traceback
+    except Exception as error:
+        # Whatever it is, a person gets a sentence and the way to the traceback.
         if _is_debugging(given):
             raise
-        text.complain(f"unexpected {type(error).__name__}: {error} (a bug: please report it with the output of --debug)")
+        text.complain(f"unexpected {type(error).__name__}: {error} (a bug: please report it with what --debug shows)")
         return EXIT_ERROR
 
 

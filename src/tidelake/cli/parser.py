@@ -1,7 +1,7 @@
 """What can be typed: the commands, their options and their help. Loads nothing but argparse.
 
-Every command takes ``--format``, ``--debug`` and, where it takes a path, ``--storage-option``. argparse and not a larger
-library, because a command line that only lists a timeline would spend most of its time loading that library.
+Every command takes ``--format``, ``--debug`` and ``--storage-option``. argparse and not a larger library, because a
+command line that only lists a timeline would spend much of its time loading that library.
 """
 
 from __future__ import annotations
@@ -171,7 +171,9 @@ def _command(commands: _Commands[_Parser], name: str, summary: str, epilog: str)
 
 
 def _add_path(parser: _Parser, nargs: str | None = None) -> None:
-    parser.add_argument("path", metavar="PATH", nargs=nargs, help="the table's folder: a local path or a URI (s3://...)")
+    parser.add_argument(
+        "path", metavar="PATH", nargs=nargs, help="the table's folder: a local path or a URI (s3://...)"
+    )
     parser.add_argument(
         "--storage-option",
         action="append",

@@ -1,8 +1,8 @@
 """The timeline as bars on a common scale. Pure: spans in, characters out.
 
 Time in which some instant ran is drawn to scale. Time in which none did (an *idle gap*) takes one column at most, or a
-night between two commits would squeeze both into one character. Instants that have not completed are open-ended: they run
-to the right edge, and do not make the idle time under them count as busy.
+night between two commits would squeeze both into one character. Instants that have not completed are open-ended: they
+run to the right edge, and do not make the idle time under them count as busy.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class Scale:
 def make_scale(spans: Sequence[Span], width: int) -> Scale:
     """The common scale of these spans."""
     points = sorted({s.start_ms for s in spans} | {s.end_ms for s in spans if s.end_ms is not None})
-    steps = list(zip(points, points[1:], strict=False))
+    steps = list(pairwise(points))
     busy = _busy(spans, steps)
     busy_ms = sum(end - start for (start, end), is_busy in zip(steps, busy, strict=True) if is_busy)
     idle_ms = sum(end - start for (start, end), is_busy in zip(steps, busy, strict=True) if not is_busy)

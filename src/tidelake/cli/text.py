@@ -140,21 +140,33 @@ def cut(text: str, width: int) -> str:
         if used > width:
             break
         kept.append(character)
-    return "".join(kept) + "…"
+    return "".join(kept) + ("…" if has_unicode() else "~")
 
 
 def table_lines(columns: Sequence[Column], rows: Iterable[Sequence[str | Cell]], rule: bool = True) -> list[str]:
     """A text table: a head, a rule and the rows, each column as wide as its widest cell."""
-    cells = [[_cell(value, column) for value, column in zip(row, columns, strict=True)] for row in rows]
-    titles = [Cell(clean(column.title)) for column in columns]
-    widths = [
-        max(display_width(title.text), max((display_width(row[i].text) for row in cells), default=0))
-        for i, title in enumerate(titles)
-    ]
-    head = _line(columns, [Cell(t.text, "bold") for t in titles], widths)
+    cells = _cells(columns, rows)
+    widths = _widths(columns, cells)
+    head = _line(columns, [Cell(clean(column.title), "bold") for column in columns], widths)
     dash = "─" if has_unicode() else "-"
     lines = [head, coloured("  ".join(dash * width for width in widths), "dim")] if rule else [head]
     return [*lines, *(_line(columns, row, widths) for row in cells)]
+
+
+def table_width(columns: Sequence[Column], rows: Iterable[Sequence[str | Cell]]) -> int:
+    """How much room a text table takes, with the blanks after its last column."""
+    return sum(width + 2 for width in _widths(columns, _cells(columns, rows)))
+
+
+def _cells(columns: Sequence[Column], rows: Iterable[Sequence[str | Cell]]) -> list[list[Cell]]:
+    return [[_cell(value, column) for value, column in zip(row, columns, strict=True)] for row in rows]
+
+
+def _widths(columns: Sequence[Column], cells: Sequence[Sequence[Cell]]) -> list[int]:
+    return [
+        max(display_width(clean(column.title)), max((display_width(row[i].text) for row in cells), default=0))
+        for i, column in enumerate(columns)
+    ]
 
 
 def _cell(value: str | Cell, column: Column) -> Cell:

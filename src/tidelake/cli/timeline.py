@@ -1,7 +1,7 @@
 """``tidelake timeline``: one line for each instant, with a bar from requested to completed.
 
 Only names are read, and the few files that say which operation the shown instants are. Neither Arrow nor an engine is
-loaded (``--archived`` alone needs Arrow: archived instants lie in parquet files); what is imported here is all it takes.
+loaded (``--archived`` alone needs Arrow: archived instants lie in parquet files).
 """
 
 from __future__ import annotations
@@ -62,9 +62,7 @@ class Line:
         return self.span.end_ms - self.span.start_ms
 
 
-def run(
-    path: str, options: dict[str, str], *, limit: int | None, archived: bool, pending: bool, as_json: bool
-) -> int:
+def run(path: str, options: dict[str, str], *, limit: int | None, archived: bool, pending: bool, as_json: bool) -> int:
     """Show the timeline of a table."""
     storage = open_storage(path, options)
     config = load_config(storage)
@@ -151,10 +149,10 @@ def _draw(lines: Sequence[Line]) -> None:
     marks = UNICODE_MARKS if text.has_unicode() else ASCII_MARKS
     columns, rows = _columns(lines)
     width = text.width_limit() or shutil.get_terminal_size((text.PIPED_WIDTH, 24)).columns
-    while width - _width(columns, rows) < _LEAST_BAR and (dropped := _first_optional(columns)) is not None:
+    while width - text.table_width(columns, rows) < _LEAST_BAR and (dropped := _first_optional(columns)) is not None:
         columns = [*columns[:dropped], *columns[dropped + 1 :]]
         rows = [[*row[:dropped], *row[dropped + 1 :]] for row in rows]
-    bar_width = min(_MOST_BAR, max(_LEAST_BAR, width - _width(columns, rows)))
+    bar_width = min(_MOST_BAR, max(_LEAST_BAR, width - text.table_width(columns, rows)))
     scale = make_scale([line.span for line in lines if line.span is not None], bar_width)
     columns.append(Column(scale.axis(marks)))
     for line, row in zip(lines, rows, strict=True):
@@ -200,14 +198,6 @@ def _completed(instant: Instant) -> str:
 def _first_optional(columns: Sequence[Column]) -> int | None:
     titles = [column.title for column in columns]
     return next((titles.index(title) for title in _OPTIONAL if title in titles), None)
-
-
-def _width(columns: Sequence[Column], rows: Sequence[Sequence[str | Cell]]) -> int:
-    width = 0
-    for i, column in enumerate(columns):
-        cells = [row[i].text if isinstance(row[i], Cell) else row[i] for row in rows]  # type: ignore[union-attr]
-        width += 2 + max(len(column.title), *(min(len(str(c)), column.max_width or 1_000) for c in cells))
-    return width
 
 
 def _legend(scale: Scale, marks: Marks, lines: Sequence[Line]) -> str:

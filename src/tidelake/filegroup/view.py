@@ -19,7 +19,7 @@ from tidelake.errors import InvalidError, MissingFileError, UnsupportedError
 from tidelake.filegroup.listing import ListedPartition, PartitionConstraint, list_all, list_constrained
 from tidelake.filegroup.partitions import PartitionCodec
 from tidelake.filegroup.slices import BaseFile, FileSlice, LogFile, build_slices, group_files
-from tidelake.format.commit_metadata import AnyCommit, ReplaceCommitMetadata
+from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata
 from tidelake.format.names import parse_base_name, parse_log_name
 from tidelake.format.service_metadata import CleanMetadata
 from tidelake.storage import Storage
@@ -62,7 +62,7 @@ class TableView:
         return tuple(i for i in self._timeline.completed_writes if self._includes(i.requested_time, i.completion_time))
 
     @cached_property
-    def commits(self) -> dict[str, AnyCommit]:
+    def commits(self) -> dict[str, CommitMetadata]:
         """What those instants did, by requested time."""
         return self._reader.commits(self.instants)
 

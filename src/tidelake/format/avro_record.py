@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar, TypeVar, cast
 
 from tidelake.errors import CorruptError
@@ -80,6 +79,7 @@ class AvroRecord:
 
 
 R = TypeVar("R", bound=AvroRecord)
+T = TypeVar("T")
 
 
 def decode_record(cls: type[R], data: bytes) -> R:
@@ -87,7 +87,19 @@ def decode_record(cls: type[R], data: bytes) -> R:
     return from_plain(cls, decode_container(data))
 
 
-@lru_cache(maxsize=None)
+def _per_class(make: Callable[[type[AvroRecord]], T]) -> Callable[[type[AvroRecord]], T]:
+    """Make a thing once for each record class."""
+    made: dict[str, T] = {}
+
+    def get(cls: type[AvroRecord]) -> T:
+        if cls.avro_name not in made:
+            made[cls.avro_name] = make(cls)
+        return made[cls.avro_name]
+
+    return get
+
+
+@_per_class
 def _fields(cls: type[AvroRecord]) -> tuple[tuple[str, str, AvroType, object], ...]:
     declared = dataclasses.fields(cast(Any, cls))
     return tuple(
@@ -100,7 +112,7 @@ def _camel(name: str) -> str:
     return head + "".join(part.capitalize() for part in rest)
 
 
-@lru_cache(maxsize=None)
+@_per_class
 def avro_schema(cls: type[AvroRecord]) -> dict[str, object]:
     """The Avro schema that we write for a record class."""
     return cast("dict[str, object]", _record_schema(cls, set()))
@@ -153,7 +165,7 @@ def from_plain(cls: type[R], plain: dict[str, object]) -> R:
     return cast(R, _builder(cls)(plain))
 
 
-@lru_cache(maxsize=None)
+@_per_class
 def _builder(cls: type[AvroRecord]) -> Callable[[dict[str, object]], AvroRecord]:
     plan = [(python, name, _converter(kind), default) for python, name, kind, default in _fields(cls)]
 

@@ -95,19 +95,8 @@ class CommitMetadata(AvroRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class ReplaceCommitMetadata(AvroRecord):
+class ReplaceCommitMetadata(CommitMetadata):
     """A completed overwrite, partition delete or clustering: a commit that also retires file groups."""
 
     avro_name = "HoodieReplaceCommitMetadata"
-    partition_to_write_stats: dict[str, tuple[WriteStat, ...]] | None = avro(_STATS, None)
-    compacted: bool | None = avro(nullable(BOOLEAN), None)
-    extra_metadata: dict[str, str] | None = avro(nullable(map_of(STRING)), None)
-    version: int | None = avro(nullable(INT, null_last=True), 1)
-    operation_type: str | None = avro(nullable(STRING), None)
     partition_to_replace_file_ids: dict[str, tuple[str, ...]] | None = avro(nullable(map_of(array_of(STRING))), None)
-
-    stats = CommitMetadata.stats
-    schema_text = CommitMetadata.schema_text
-
-
-AnyCommit = CommitMetadata | ReplaceCommitMetadata

@@ -79,9 +79,7 @@ def archived_instants(table: pa.Table) -> tuple[ArchivedInstant, ...]:
     names = table.column_names
     if not {"instantTime", "completionTime", "action"} <= set(names):
         raise CorruptError(f"a history file has the columns {names}")
-    columns = [
-        table.column(name).to_pylist() if name in names else [None] * table.num_rows for name in COLUMNS[:5]
-    ]
+    columns = [table.column(name).to_pylist() if name in names else [None] * table.num_rows for name in COLUMNS[:5]]
     instants = []
     for requested, completion, action, metadata, plan in zip(*columns, strict=True):
         if requested is None or action is None:

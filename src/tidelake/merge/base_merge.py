@@ -13,6 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidelake.merge.arrays import Mask, Places
 from tidelake.merge.fold import fold
 from tidelake.merge.keys import record_keys
 from tidelake.merge.log_records import DATA, LogRecords
@@ -29,7 +30,7 @@ class KeyLookup:
         self._keys = pc.cast(keys.to_arrow(), pa.string())
         self._met = np.zeros(len(keys), dtype=np.bool_)
 
-    def find(self, keys: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    def find(self, keys: pa.Array) -> Places:
         """For each key its place on the log side, -1 where it has none; each place is given out once."""
         places = np.asarray(pc.fill_null(pc.index_in(keys, value_set=self._keys), -1)).astype(np.int64)
         rows = np.flatnonzero(places >= 0)
@@ -70,7 +71,7 @@ def merge_whole(
     yield from take_rows(records.rows, folded["row"].to_numpy()[wins])
 
 
-def take_rows(table: pa.Table, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterator[pa.RecordBatch]:
+def take_rows(table: pa.Table, rows: Places) -> Iterator[pa.RecordBatch]:
     """Rows of a table, in batches of bounded size."""
     if len(rows) == table.num_rows and table.num_rows and (np.diff(rows) == 1).all():
         yield from table.to_batches(max_chunksize=OUTPUT_ROWS)
@@ -82,11 +83,11 @@ def take_rows(table: pa.Table, rows: np.ndarray[tuple[int], np.dtype[np.int64]])
 
 def _log_is_newer(
     batch: pa.RecordBatch,
-    rows: np.ndarray[tuple[int], np.dtype[np.int64]],
+    rows: Places,
     ordering: list[pa.Array],
-    found: np.ndarray[tuple[int], np.dtype[np.int64]],
+    found: Places,
     spec: MergeSpec,
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+) -> Mask:
     at_rows, at_found = pa.array(rows), pa.array(found)
     stored = [
         comparable(column_at(batch, name).take(at_rows), kind)

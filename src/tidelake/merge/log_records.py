@@ -13,12 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidelake import _limits
+from tidelake.merge.arrays import Mask, Places
 from tidelake.errors import CorruptError, LimitError, TidelakeError, UnsupportedError
 from tidelake.filegroup import LogFile
 from tidelake.format.avro_data import decode_avro_block
@@ -177,9 +179,9 @@ class _Builder:
     def _append(
         self,
         keys: pa.Array,
-        rows: np.ndarray[tuple[int], np.dtype[np.int64]],
-        kind: np.ndarray[tuple[int], np.dtype[np.int8]],
-        unconditional: np.ndarray[tuple[int], np.dtype[np.bool_]],
+        rows: Places,
+        kind: npt.NDArray[np.int8],
+        unconditional: Mask,
         part: int,
         ordering: list[pa.Array],
     ) -> None:
@@ -199,7 +201,7 @@ class _Builder:
         schema = {"key": pl.String, "row": pl.Int64, "kind": pl.Int8, "unconditional": pl.Boolean, "part": pl.Int32}
         frame = pl.DataFrame(schema=schema)
         for i, kind in enumerate(self._spec.ordering_types):
-            frame = frame.with_columns(pl.from_arrow(pa.nulls(0, comparable_type(kind))).alias(f"o{i}"))
+            frame = frame.with_columns(pl.Series(f"o{i}", pa.nulls(0, comparable_type(kind))))
         return frame
 
 
@@ -225,7 +227,7 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in table.schema], schema=table.schema)
 
 
-def _deleted_rows(batch: pa.RecordBatch, spec: MergeSpec) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _deleted_rows(batch: pa.RecordBatch, spec: MergeSpec) -> Mask:
     deleted = np.zeros(batch.num_rows, dtype=np.bool_)
     if spec.has_is_deleted:
         deleted |= np.asarray(pc.fill_null(batch.column(IS_DELETED), False))
@@ -237,7 +239,7 @@ def _deleted_rows(batch: pa.RecordBatch, spec: MergeSpec) -> np.ndarray[tuple[in
     return deleted
 
 
-def _is_default(batch: pa.RecordBatch, spec: MergeSpec) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _is_default(batch: pa.RecordBatch, spec: MergeSpec) -> Mask:
     """Where the ordering value is Hudi's default: null, or the integer 0 in an int column."""
     if len(spec.ordering_fields) != 1:
         return np.full(batch.num_rows, not spec.ordering_fields, dtype=np.bool_)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidelake.merge.arrays import Mask
 from tidelake.errors import UnsupportedError
 
 _WRAPPERS: dict[str, tuple[str, ...]] = {
@@ -89,7 +90,7 @@ def _total_order(array: pa.Array) -> pa.Array:
 
 def delete_ordering(
     wrappers: pa.StructArray, kinds: tuple[pa.DataType, ...]
-) -> tuple[list[pa.Array], np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+) -> tuple[list[pa.Array], Mask]:
     """The ordering values of a delete block in comparable form, and which of its deletes are unconditional.
 
     Unconditional is a delete without a value, with Hudi's default (int 0), or with a value of another class than the
@@ -114,7 +115,7 @@ def delete_ordering(
 
 def _tuple_ordering(
     wrappers: pa.StructArray, kinds: tuple[pa.DataType, ...]
-) -> tuple[list[pa.Array], np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+) -> tuple[list[pa.Array], Mask]:
     count = len(wrappers)
     lists = _field(wrappers, "array")
     fits = np.asarray(pc.fill_null(pc.equal(pc.list_value_length(lists), len(kinds)), False))
@@ -152,7 +153,7 @@ def _as_comparable(column: pa.Array, name: str, kind: pa.DataType) -> pa.Array:
 
 def is_same_or_newer(
     new: list[pa.Array], old: list[pa.Array]
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+) -> Mask:
     """Row by row, whether the new ordering tuple is at least the old one; null is the smallest."""
     count = len(new[0]) if new else 0
     verdict = np.ones(count, dtype=np.bool_)

@@ -18,6 +18,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidelake.merge.arrays import Mask, Places
 from tidelake.config import PartialUpdateMode
 from tidelake.merge.base_merge import KeyLookup
 from tidelake.merge.keys import record_keys
@@ -25,16 +26,13 @@ from tidelake.merge.log_records import BLOCK_DELETE, DATA, LogRecords
 from tidelake.merge.ordering import column_at, comparable, is_same_or_newer
 from tidelake.merge.spec import MergeSpec
 
-Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
-Places = np.ndarray[tuple[int], np.dtype[np.int64]]
-
 
 @dataclass(frozen=True, slots=True)
 class Versions:
     """Versions of distinct keys, row by row. ``present`` says which columns each row has (rows x columns)."""
 
     table: pa.Table
-    present: np.ndarray[tuple[int, int], np.dtype[np.bool_]]
+    present: Mask
     is_deleted: Mask
     is_block_delete: Mask
     is_unconditional: Mask
@@ -77,12 +75,12 @@ def merge_pairs(old: Versions, new: Versions, spec: MergeSpec) -> Versions:
     """The merged version of each pair of an older and a newer one."""
     prefers_new = _prefers_new(old, new, spec)
     pick = pa.array(prefers_new)
-    high_present = np.where(prefers_new[:, None], new.present, old.present)
-    low_present = np.where(prefers_new[:, None], old.present, new.present)
+    high_present: Mask = np.where(prefers_new[:, None], new.present, old.present)
+    low_present: Mask = np.where(prefers_new[:, None], old.present, new.present)
     combines = ~(old.is_deleted | new.is_deleted)
     columns = []
-    taken_low = np.zeros(high_present.shape, dtype=np.bool_)
-    for position, name in enumerate(old.table.column_names):
+    taken_low: Mask = np.zeros(high_present.shape, dtype=np.bool_)
+    for position in range(old.table.num_columns):
         fresh, stored = new.table.column(position), old.table.column(position)
         high, low = pc.if_else(pick, fresh, stored), pc.if_else(pick, stored, fresh)
         from_low = combines & (
@@ -121,8 +119,8 @@ def _does_not_count(column: pa.ChunkedArray, spec: MergeSpec) -> Mask:
 
 
 def _merged_ordering(
-    old: Versions, new: Versions, pick: pa.Array, taken_low: np.ndarray[tuple[int, int], np.dtype[np.bool_]],
-    high_present: np.ndarray[tuple[int, int], np.dtype[np.bool_]], spec: MergeSpec,
+    old: Versions, new: Versions, pick: pa.Array, taken_low: Mask,
+    high_present: Mask, spec: MergeSpec,
 ) -> list[pa.Array]:
     """The high row's value, or the low one's where the high row's block does not have the ordering column."""
     merged = []
@@ -137,11 +135,11 @@ def _merged_ordering(
 
 def _fold_in_rounds(records: LogRecords, spec: MergeSpec) -> tuple[pl.Series, Versions]:
     entries = records.entries.with_row_index("seq").with_columns(pl.int_range(pl.len()).over("key").alias("round"))
-    total = entries["round"].max()
     keys = entries.filter(pl.col("round") == 0).sort("seq").select("key").with_row_index("place")
     entries = entries.join(keys, on="key", how="left", maintain_order="left")
     folded = _of_entries(entries.filter(pl.col("round") == 0).sort("place"), records, spec)
-    for round_number in range(1, int(total or 0) + 1):
+    rounds = int(entries.select(pl.col("round").max()).item()) + 1
+    for round_number in range(1, rounds):
         now = entries.filter(pl.col("round") == round_number).sort("place")
         places = now["place"].to_numpy().astype(np.int64)
         merged = merge_pairs(folded.take(places), _of_entries(now, records, spec), spec)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -55,8 +56,7 @@ class TableSummary:
 def summarise(source: TableSource) -> TableSummary:
     """Look at a table without reading a row."""
     config = source.config
-    view = source.view()
-    slices = list(view.slices())
+    slices = list(source.view().slices())
     try:
         schema = without_meta(table_schema(source).schema)
     except TidelakeError:
@@ -137,7 +137,7 @@ def summary_html(summary: TableSummary) -> str:
     )
 
 
-def _html_table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _html_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     def cells(tag: str, row: tuple[str, ...]) -> str:
         return "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
 

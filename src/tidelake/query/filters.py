@@ -45,7 +45,7 @@ class Filter:
 
     def to_spark(self) -> str:
         """The condition for Spark SQL."""
-        return _parse(self.text).sql(dialect="spark")
+        return str(_parse(self.text).sql(dialect="spark"))
 
     def restricted_to(self, columns: frozenset[str]) -> Filter | None:
         """The part of the condition that speaks of these columns alone; what it refuses, the whole refuses."""
@@ -177,12 +177,12 @@ class _Translator:
         while isinstance(node, exp.Paren):
             node = node.this
         if isinstance(node, exp.EQ):
-            sides = (node.this, node.expression)
+            sides = [node.this, node.expression]
             values = [side for side in sides if not isinstance(side, exp.Column)]
         elif isinstance(node, exp.In) and not node.args.get("query"):
-            sides, values = (node.this,), list(node.expressions)
+            sides, values = [node.this], list(node.expressions)
         elif isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
-            sides, values = (node.this,), [node.expression]
+            sides, values = [node.this], [node.expression]
         else:
             return None
         if not any(isinstance(s, exp.Column) and self._path(s) == (column,) for s in sides) or not values:

@@ -46,9 +46,8 @@ class FilterConstraint:
 
 def _is_certain(schema: pa.Schema, field: str) -> bool:
     kind = schema.field(field).type
-    return (
-        pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date32(kind)
-    )
+    tests = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date32)
+    return any(test(kind) for test in tests)
 
 
 def _path_text(value: object) -> str | None:

@@ -65,7 +65,7 @@ class TidelakeReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         return [_Bin(slices) for slices in pack(self._plan.slices)] or [_Bin(())]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Bin)
         storage = open_storage(self._uri, self._options)
         for file_slice in partition.slices:

@@ -13,9 +13,7 @@ from tidelake.format.names import parse_history_name
 from tidelake.storage import Storage
 
 
-def load_history(
-    storage: Storage, config: TableConfig, columns: tuple[str, ...]
-) -> tuple[codec.ArchivedInstant, ...]:
+def load_history(storage: Storage, config: TableConfig, columns: tuple[str, ...]) -> tuple[codec.ArchivedInstant, ...]:
     """The archived instants with the columns asked for, by requested time."""
     found: list[codec.ArchivedInstant] = []
     for file in _manifest(storage, config.history_dir):

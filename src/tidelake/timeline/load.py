@@ -1,8 +1,8 @@
 """Reading a table's properties and active timeline from storage.
 
-Names are listed once; contents are read only when asked for, and kept, since an instant file never changes. Nothing here
-needs Arrow, so that the timeline of a table is looked at in well under a second; the history, which does, is in
-``history.py`` and loaded with it.
+Names are listed once; contents are read only when asked for, and kept, since an instant file never changes. Nothing
+here needs Arrow, so that looking at a timeline takes well under a second; the history, which does, is in ``history.py``
+and loaded with it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TypeVar
 from tidelake.config import TableConfig, parse_table_config
 from tidelake.errors import CorruptError, NotATableError, NotFoundError, TidelakeError, UnsupportedError
 from tidelake.format.avro_record import AvroRecord, decode_record
-from tidelake.format.commit_metadata import AnyCommit, CommitMetadata, ReplaceCommitMetadata
+from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata
 from tidelake.format.history import ArchivedInstant
 from tidelake.format.names import COMPLETED_NAMES, PROPERTIES_BACKUP_FILE, PROPERTIES_FILE, State, parse_timeline_name
 from tidelake.format.properties import check_table_properties, decode_properties
@@ -79,7 +79,7 @@ class TimelineReader:
     def __init__(self, storage: Storage, config: TableConfig) -> None:
         self._storage = storage
         self._config = config
-        self._commits: dict[str, AnyCommit] = {}
+        self._commits: dict[str, CommitMetadata] = {}
         self._history: tuple[ArchivedInstant, ...] | None = None
 
     def record(self, cls: type[R], file_name: str) -> R:
@@ -90,15 +90,15 @@ class TimelineReader:
         except TidelakeError as error:
             raise error.with_context(table=self._storage.uri, file=path, instant=file_name.split("_")[0]) from None
 
-    def commit(self, instant: Instant) -> AnyCommit:
+    def commit(self, instant: Instant) -> CommitMetadata:
         """What a completed write instant did."""
         name = instant.file_name
         if name not in self._commits:
-            kind = ReplaceCommitMetadata if instant.action == "replacecommit" else CommitMetadata
+            kind: type[CommitMetadata] = ReplaceCommitMetadata if instant.action == "replacecommit" else CommitMetadata
             self._commits[name] = self.record(kind, name)
         return self._commits[name]
 
-    def commits(self, instants: tuple[Instant, ...]) -> dict[str, AnyCommit]:
+    def commits(self, instants: tuple[Instant, ...]) -> dict[str, CommitMetadata]:
         """What several write instants did, by requested time, read side by side."""
         missing = [i for i in instants if i.file_name not in self._commits]
         if len(missing) > 1:

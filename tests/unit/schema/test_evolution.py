@@ -59,7 +59,7 @@ def test_conform_long_beyond_float_digits_becomes_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (pa.int32(), pa.string()),
+        (pa.float32(), pa.string()),
         (pa.float64(), pa.string()),
         (pa.string(), pa.int32()),
         (pa.string(), pa.binary()),
@@ -252,8 +252,8 @@ def test_merge_schemas_narrower_column_is_invalid_unless_the_wider_is_kept() -> 
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (pa.string(), pa.int32()),
-        (pa.int32(), pa.string()),
+        (pa.string(), pa.float64()),
+        (pa.float64(), pa.string()),
         (pa.list_(pa.int32()), pa.struct([("x", pa.int32())])),
         (pa.map_(pa.string(), pa.int32()), pa.map_(pa.int32(), pa.int32())),
         (pa.timestamp("us"), pa.timestamp("us", "UTC")),
@@ -313,3 +313,15 @@ def test_conform_value_that_overflows_is_invalid_and_named() -> None:
         conform(_batch([2**62], pa.timestamp("ms", "UTC")), micros)
     with pytest.raises(InvalidError, match="'a'"):
         conform(_batch([1], pa.int32(), "b"), micros, {"a": pa.scalar("text")})
+
+
+def test_conform_whole_number_becomes_text_and_never_back() -> None:
+    """A whole number is read as text where the table's column is text now; text is not read as a number."""
+    text, number = pa.schema([("a", pa.string())]), pa.schema([("a", pa.int64())])
+    assert conform(_batch([-5, None, 2**40], pa.int64()), text).column(0).to_pylist() == ["-5", None, str(2**40)]
+    assert merge_schemas(number, text) == text
+    assert merge_schemas(text, number, keep_wider=True) == text
+    with pytest.raises(InvalidError, match="'a' is string and cannot become int64"):
+        merge_schemas(text, number)
+    with pytest.raises(InvalidError, match="'a' is string and cannot become int64"):
+        conform(_batch(["5"], pa.string()), number)
