@@ -1,0 +1,1 @@
+"""Benchmarks: each data path beside a floor measured in the same run."""
