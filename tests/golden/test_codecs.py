@@ -18,8 +18,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from golden.support import GOLDEN
 
+from golden.support import GOLDEN
 from tidelake.format import history, names, plans, properties, service_metadata
 from tidelake.format.avro_container import decode_container
 from tidelake.format.avro_data import decode_avro_block, encode_avro_block
@@ -81,7 +81,7 @@ def _unzip(archive: Path) -> Iterator[StoredFile]:
     with zipfile.ZipFile(archive) as opened:
         for info in opened.infolist():
             # Further tables come with the folders of a Mac, and with the rows that they are expected to have.
-            if not info.is_dir() and "__MACOSX" not in info.filename and "/gold_" not in info.filename:
+            if not info.is_dir() and "__MACOSX" not in info.filename and "gold_" not in info.filename:
                 yield StoredFile(archive.stem, info.filename, opened.read(info))
 
 

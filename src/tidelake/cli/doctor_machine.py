@@ -19,7 +19,7 @@ from tidelake.cli.checks import Check, ok, problem, warning
 from tidelake.errors import UnsupportedError
 
 LEAST_PYTHON: Final = (3, 10)
-NEEDED: Final = {"pyarrow": (24,), "polars": (1, 30), "fastavro": (1, 10), "obstore": (0, 8), "sqlglot": (26,)}
+NEEDED: Final = {"pyarrow": (24,), "polars": (1, 30), "fastavro": (1, 10), "obstore": (0, 12), "sqlglot": (26,)}
 """The least versions that pyproject.toml asks for."""
 NEEDED_BY_SPARK: Final = {"pyspark": (4, 0), "pandas": (2, 2)}
 _TRY_S: Final = 60

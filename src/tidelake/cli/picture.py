@@ -65,12 +65,12 @@ class Scale:
         """The span's line: blanks, then its bar, at least one character."""
         if span is None:
             return ""
-        first = min(self.width - 1, int(self.column(span.start_ms)))
+        # Both ends are rounded alike, so that bars of instants that did not overlap share no column.
+        first = min(self.width - 1, int(self.column(span.start_ms) + 0.5))
         if span.end_ms is None:
             return " " * first + marks.bar * (self.width - 1 - first) + marks.open_end
-        end = self.column(span.end_ms)
-        last = min(self.width - 1, max(first, int(end) if end > int(end) else int(end) - 1))
-        return " " * first + marks.bar * (last - first + 1)
+        behind = min(self.width, max(first + 1, int(self.column(span.end_ms) + 0.5)))
+        return " " * first + marks.bar * (behind - first)
 
     def axis(self, marks: Marks) -> str:
         """The head's line: the axis, with a mark where idle time was cut."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import shutil
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 PIPED_WIDTH: Final = 120
+LEAST_WIDTH: Final = 40
 _COLOURS: Final = {
     "bold": "1",
     "dim": "2",
@@ -96,9 +96,17 @@ def has_unicode() -> bool:
 
 def width_limit() -> int | None:
     """How wide a line may be; None if the output is piped and no one said."""
-    if not is_terminal() and not os.environ.get("COLUMNS", "").isdigit():
+    told = os.environ.get("COLUMNS", "")
+    if told.isascii() and told.isdigit() and int(told[:6]) > 0:
+        return max(LEAST_WIDTH, int(told[:6]))
+    if not is_terminal():
         return None
-    return max(40, shutil.get_terminal_size((PIPED_WIDTH, 24)).columns)
+    try:
+        columns = os.get_terminal_size(sys.stdout.fileno()).columns
+    except (OSError, ValueError):
+        return PIPED_WIDTH
+    # A terminal that does not know its width says 0.
+    return max(LEAST_WIDTH, columns) if columns else PIPED_WIDTH
 
 
 def coloured(text: str, colour: str | None) -> str:

@@ -6,7 +6,6 @@ loaded (``--archived`` alone needs Arrow: archived instants lie in parquet files
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
@@ -148,7 +147,7 @@ def _summary(shown: int, wanted: int, active: int, pending: bool) -> str:
 def _draw(lines: Sequence[Line]) -> None:
     marks = UNICODE_MARKS if text.has_unicode() else ASCII_MARKS
     columns, rows = _columns(lines)
-    width = text.width_limit() or shutil.get_terminal_size((text.PIPED_WIDTH, 24)).columns
+    width = text.width_limit() or text.PIPED_WIDTH
     while width - text.table_width(columns, rows) < _LEAST_BAR and (dropped := _first_optional(columns)) is not None:
         columns = [*columns[:dropped], *columns[dropped + 1 :]]
         rows = [[*row[:dropped], *row[dropped + 1 :]] for row in rows]

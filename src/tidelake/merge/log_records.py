@@ -3,14 +3,16 @@
 ``LogRecords`` holds the data rows as one Arrow table and, for every record and delete, an *entry*: key, ordering
 values in comparable form, kind, and the row it stands for. Merging works on entries; rows are only taken at the end.
 
-Checks that keep damage from passing for fewer rows or other values: a block's instant is its file's, a block that is
-not partial has all columns of its commit's schema, and no block has a column that the table never had.
+Checks that keep damage from passing for fewer rows or other values: a block's instant is its file's; a block has the
+columns and types, at every depth, that its commit says (a partial block: some of them), and none that the table never
+had; the blocks of a log compaction, and no others, name the instants they stand for, which are all there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +25,7 @@ from tidelake import _limits
 from tidelake.merge.arrays import Mask, Places
 from tidelake.errors import CorruptError, LimitError, TidelakeError, UnsupportedError
 from tidelake.filegroup import LogFile
+from tidelake.format.avro_arrow import arrow_schema
 from tidelake.format.avro_data import decode_avro_block
 from tidelake.format.avro_schema import parse_record
 from tidelake.format.delete_block import decode_deletes
@@ -30,7 +33,7 @@ from tidelake.format.log_block import BlockType, LogBlock, read_blocks
 from tidelake.merge.keys import record_keys
 from tidelake.merge.ordering import column_at, comparable, comparable_type, delete_ordering
 from tidelake.merge.spec import IS_DELETED, OPERATION, MergeSpec
-from tidelake.schema import META_COLUMN_NAMES, conform
+from tidelake.schema import column_paths, column_types, conform_stored, without_meta
 from tidelake.storage import Storage
 
 DATA, DATA_DELETE, BLOCK_DELETE = 0, 1, 2
@@ -56,17 +59,21 @@ class LogRecords:
 
 @dataclass(frozen=True, slots=True)
 class LogContext:
-    """What reading logs must know of the table: the schema to read as, and what commits say of their columns."""
+    """What reading logs must know of the table: the schema to read as, and what commits say of themselves.
+
+    ``known_columns`` are paths; ``commit_columns`` are paths with types, by instant, for instants that are not archived.
+    """
 
     schema: pa.Schema
     known_columns: frozenset[str]
     commit_columns: Mapping[str, frozenset[str]]
+    log_compactions: frozenset[str]
 
 
 def read_logs(storage: Storage, logs: Iterable[LogFile], spec: MergeSpec, context: LogContext) -> LogRecords:
     """All records and deletes of these log files."""
     builder = _Builder(spec, context)
-    for file, block in _in_effect(_blocks(storage, logs)):
+    for file, block in _in_effect(_blocks(storage, logs, context)):
         try:
             builder.add(block)
         except TidelakeError as error:
@@ -74,21 +81,36 @@ def read_logs(storage: Storage, logs: Iterable[LogFile], spec: MergeSpec, contex
     return builder.build()
 
 
-def _blocks(storage: Storage, logs: Iterable[LogFile]) -> Iterator[tuple[LogFile, LogBlock]]:
+def _blocks(storage: Storage, logs: Iterable[LogFile], context: LogContext) -> list[tuple[LogFile, LogBlock]]:
+    found: list[tuple[LogFile, LogBlock]] = []
+    earlier: set[str] = set()
     for file in logs:
         data = storage.get(file.path)
         try:
             for block in read_blocks(data, file.committed_bytes):
                 if block.instant_time != file.name.instant:
                     raise CorruptError(f"a log block says it is of instant {block.instant_time}", value=block.instant_time)
-                yield file, block
+                _check_compacted(block, context, earlier)
+                found.append((file, block))
         except TidelakeError as error:
             raise error.with_context(file=file.path, instant=file.name.instant, table=storage.uri) from None
+        earlier.add(file.name.instant)
+    return found
 
 
-def _in_effect(blocks: Iterable[tuple[LogFile, LogBlock]]) -> list[tuple[LogFile, LogBlock]]:
+def _check_compacted(block: LogBlock, context: LogContext, earlier: set[str]) -> None:
+    named = block.compacted_instants
+    instant = block.instant_time
+    if instant in context.commit_columns and bool(named) != (instant in context.log_compactions):
+        kind = "a log compaction" if instant in context.log_compactions else "no log compaction"
+        raise CorruptError(f"a log block names {len(named)} compacted instants, but its commit is {kind}")
+    absent = named - earlier
+    if absent:
+        raise CorruptError(f"a log block stands for the instant {min(absent)}, of which no block is before it")
+
+
+def _in_effect(found: list[tuple[LogFile, LogBlock]]) -> list[tuple[LogFile, LogBlock]]:
     """Log-compacted blocks take the place of the last block that they stand for; those blocks fall away."""
-    found = list(blocks)
     lists = {block.instant_time: block.compacted_instants for _, block in found if block.compacted_instants}
     if not lists:
         return found
@@ -133,7 +155,7 @@ class _Builder:
             raw = decode_avro_block(block.content, parse_record(block.schema_text), wanted)
         else:
             raw = _decode_parquet(block.content, [name for name in self._context.schema.names if name in present])
-        batch = conform(raw, self._context.schema)
+        batch = conform_stored(raw, self._context.schema)
         if block.is_partial:
             self._partials.append(present)
         part = len(self._partials) - 1 if block.is_partial else -1
@@ -142,14 +164,17 @@ class _Builder:
         self._rows += batch.num_rows
 
     def _check_columns(self, block: LogBlock) -> frozenset[str]:
-        present = frozenset(field.name for field in parse_record(block.schema_text).fields)
-        plain = present - frozenset(META_COLUMN_NAMES)
-        unknown = plain - self._context.known_columns
+        present, paths, types = _columns_of(block.schema_text)
+        unknown = paths - self._context.known_columns
         if unknown:
             raise CorruptError(f"a log block has the column {min(unknown)!r}, which the table never had")
         stated = self._context.commit_columns.get(block.instant_time)
-        if not block.is_partial and stated is not None and stated - plain:
-            raise CorruptError(f"a log block lacks the column {min(stated - plain)!r} of its commit")
+        if stated is None:
+            return present
+        if types - stated:
+            raise CorruptError(f"a log block has the column {min(types - stated)!r}, which its commit does not have so")
+        if not block.is_partial and stated - types:
+            raise CorruptError(f"a log block lacks the column {min(stated - types)!r} of its commit")
         return present
 
     def _add_entries(self, batch: pa.RecordBatch, part: int, present: frozenset[str]) -> None:
@@ -203,6 +228,14 @@ class _Builder:
         for i, kind in enumerate(self._spec.ordering_types):
             frame = frame.with_columns(pl.Series(f"o{i}", pa.nulls(0, comparable_type(kind))))
         return frame
+
+
+@lru_cache(maxsize=256)
+def _columns_of(schema_text: str) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """The columns of a block: the names of the top ones, and paths and types of all but the meta columns."""
+    schema = arrow_schema(parse_record(schema_text))
+    plain = without_meta(schema)
+    return frozenset(schema.names), column_paths(plain), column_types(plain)
 
 
 def _decode_parquet(content: bytes | memoryview, columns: list[str]) -> pa.RecordBatch:

@@ -2,7 +2,8 @@
 
 Every ordering value becomes an Arrow value whose natural order is the wanted one: integers, dates, timestamps and
 booleans as int64; floating numbers as int64 with Java's total order (-0.0 before 0.0, NaN greatest); text and bytes by
-bytes; decimals as they are. Null is the smallest.
+bytes; decimals as they are. Null is Hudi's default value, the integer 0, where values are integers (also dates, which
+are integers to Hudi's readers); elsewhere Hudi cannot compare the two, and here null is the smallest.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _WRAPPERS: dict[str, tuple[str, ...]] = {
     "double": ("double",),
     "binary": ("bytes",),
     "string": ("string",),
-    "date32": ("date", "int"),
+    "date32": ("date", "local_date", "int"),
     "time": ("time_micros", "long"),
     "timestamp": ("long", "timestamp_micros"),
     "decimal": ("decimal",),
@@ -60,8 +61,8 @@ def comparable(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Arra
         return array
     if family in ("float", "double"):
         return _total_order(pc.cast(array, pa.float64()))
-    if family == "date32":
-        array = pc.cast(array, pa.int32())
+    if family in ("int32", "date32"):
+        return pc.cast(pc.fill_null(pc.cast(array, pa.int32()), 0), pa.int64())
     return pc.cast(array, pa.int64())
 
 
@@ -148,6 +149,8 @@ def _as_comparable(column: pa.Array, name: str, kind: pa.DataType) -> pa.Array:
         return comparable(column, column.type)
     if name in ("string", "bytes"):
         return column
+    if name in ("timestamp_micros", "time_micros") and kind.unit == "ms":
+        return pc.cast(pc.floor(pc.divide(pc.cast(column, pa.float64()), 1000.0)), pa.int64())
     return pc.cast(column, pa.int64())
 
 

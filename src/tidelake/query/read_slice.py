@@ -18,7 +18,7 @@ from tidelake.errors import CorruptError, InternalError, TidelakeError
 from tidelake.filegroup import BaseFile, FileSlice
 from tidelake.merge import merge_partial, merge_whole, read_logs
 from tidelake.query.snapshot import ScanPlan
-from tidelake.schema import conform
+from tidelake.schema import META_COLUMN_NAMES, column_paths, conform_stored, struct_paths
 from tidelake.storage import Storage, open_input
 
 
@@ -27,9 +27,8 @@ def read_slice(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a slice, in the plan's output schema, filtered."""
     condition = plan.condition.to_arrow() if plan.condition is not None else None
-    base = file_slice.base
     if not file_slice.logs:
-        batches = read_base(storage, base, plan.work_schema, condition, use_threads) if base else iter(())
+        batches = _base_rows(storage, plan, file_slice, condition, use_threads)
     else:
         batches = _merged(storage, plan, file_slice, use_threads)
     for batch in batches:
@@ -39,23 +38,36 @@ def read_slice(
             yield _project(batch, plan.schema)
 
 
+def _base_rows(
+    storage: Storage, plan: ScanPlan, file_slice: FileSlice, condition: pc.Expression | None, use_threads: bool
+) -> Iterator[pa.RecordBatch]:
+    base = file_slice.base
+    if base is None:
+        return iter(())
+    stated = plan.commit_columns.get(base.name.instant, frozenset())
+    return read_base(storage, base, plan.work_schema, condition, use_threads, stated)
+
+
 def read_base(
     storage: Storage,
     base: BaseFile,
     schema: pa.Schema,
     condition: pc.Expression | None = None,
     use_threads: bool = False,
+    stated: frozenset[str] = frozenset(),
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a base file as the schema given, row group by row group."""
+    """The rows of a base file as the schema given, row group by row group; ``stated`` are its commit's columns."""
     try:
         with open_input(storage, base.path, base.size_bytes) as source:
             file = pq.ParquetFile(source)
-            present = [name for name in schema.names if name in file.schema_arrow.names]
+            stored = file.schema_arrow
+            _check_columns(stored, schema, stated)
+            present = [name for name in schema.names if name in stored.names]
             for group in _row_groups(file, source, condition, schema):
                 table = file.read_row_group(group, columns=present, use_threads=use_threads)
                 for batch in table.combine_chunks().to_batches():
-                    yield conform(batch, schema)
-    except (pa.ArrowException, OSError) as error:
+                    yield conform_stored(batch, schema)
+    except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, FileNotFoundError):
             raise
         raise CorruptError(
@@ -63,6 +75,17 @@ def read_base(
         ) from error
     except TidelakeError as error:
         raise error.with_context(file=base.path, instant=base.name.instant, table=storage.uri) from None
+
+
+def _check_columns(stored: pa.Schema, wanted: pa.Schema, stated: frozenset[str]) -> None:
+    """A column that the file's own commit wrote, and every meta column of a table that has them, must be there.
+
+    What is missing for a good reason (it was added later) is null; a damaged name must not pass for that.
+    """
+    lost = {name for name in wanted.names if name in META_COLUMN_NAMES and name not in stored.names}
+    lost |= struct_paths(stated) - column_paths(stored)
+    if lost:
+        raise CorruptError(f"a base file lacks the column {min(lost)!r} of its commit", value=min(lost))
 
 
 def _row_groups(
@@ -86,8 +109,7 @@ def _merged(
     if spec is None:
         raise InternalError("a slice with logs was planned without merge rules", file=file_slice.logs[0].path)
     records = read_logs(storage, file_slice.logs, spec, plan.log_context)
-    base = file_slice.base
-    rows = read_base(storage, base, plan.work_schema, None, use_threads) if base else iter(())
+    rows = _base_rows(storage, plan, file_slice, None, use_threads)
     if records.is_empty:
         return rows
     combine = merge_partial if records.partials or spec.partial_mode is not None else merge_whole

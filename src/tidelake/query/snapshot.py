@@ -34,13 +34,14 @@ class ScanPlan:
     merge: MergeSpec | None
     known_columns: frozenset[str]
     commit_columns: dict[str, frozenset[str]]
+    log_compactions: frozenset[str] = frozenset()
     evolved_instants: frozenset[str] = frozenset()
     active_instants: frozenset[str] = frozenset()
 
     @property
     def log_context(self) -> LogContext:
         """What reading the logs of these slices must know."""
-        return LogContext(self.work_schema, self.known_columns, self.commit_columns)
+        return LogContext(self.work_schema, self.known_columns, self.commit_columns, self.log_compactions)
 
     def is_plain(self, file_slice: FileSlice) -> bool:
         """Whether the slice's base file surely has the types of the table, so that any parquet reader may read it."""
@@ -93,7 +94,7 @@ def _plan(
     if spec is not None:
         needed |= set(spec.columns)
     work = pa.schema([field for field in known.schema if field.name in needed])
-    used = {log.name.instant for s in slices for log in s.logs}
+    used = {file.name.instant for s in slices for file in s.files}
     columns = {instant: names for instant, names in known.commit_columns.items() if instant in used}
     return ScanPlan(
         slices,
@@ -103,6 +104,7 @@ def _plan(
         spec,
         known.known_columns,
         columns,
+        known.log_compactions & used,
         known.evolved_instants,
         frozenset(known.commit_columns),
     )

@@ -9,12 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidelake.errors import CorruptError, TidelakeError
-from tidelake.filegroup import TableView
+from tidelake.filegroup import BaseFile, TableView
 from tidelake.format.avro_arrow import arrow_schema
 from tidelake.format.avro_schema import parse_record
 from tidelake.query.source import TableSource
-from tidelake.schema import META_COLUMN_NAMES, merge_schemas, with_meta, without_meta
+from tidelake.schema import column_paths, column_types, merge_schemas, with_meta, without_meta
 from tidelake.storage import open_input
+
+LOG_COMPACT = "LOG_COMPACT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +25,13 @@ class TableSchema:
 
     schema: pa.Schema
     commit_columns: dict[str, frozenset[str]]
+    """The paths and types of the columns that a commit says it wrote (``column_types``), by requested time."""
     known_columns: frozenset[str]
+    """The paths of all columns that the table ever had, as far as the active timeline knows."""
     evolved_instants: frozenset[str]
     """Commits with another type for a column than the table has now."""
+    log_compactions: frozenset[str]
+    """Commits that compacted logs into logs."""
 
 
 def table_schema(source: TableSource) -> TableSchema:
@@ -40,8 +46,8 @@ def table_schema(source: TableSource) -> TableSchema:
         if text is None:
             continue
         schema = _parsed(text, source, instant)
-        commit_columns[instant] = frozenset(schema.names) - frozenset(META_COLUMN_NAMES)
-        known.update(schema.names)
+        commit_columns[instant] = _column_types(text)
+        known |= _column_paths(text)
         latest = latest if latest is not None else schema
         if any(latest.field(f.name).type != f.type for f in schema if f.name in latest.names):
             evolved.add(instant)
@@ -49,10 +55,11 @@ def table_schema(source: TableSource) -> TableSchema:
         latest = _parsed(source.config.create_schema_text, source, None)
     if latest is None:
         latest = _from_a_base_file(source, view)
-    known.update(latest.names)
+    known |= column_paths(latest)
     nullable = pa.schema([field.with_nullable(True) for field in latest])
     whole = with_meta(nullable) if source.config.has_meta_columns else nullable
-    return TableSchema(whole, commit_columns, frozenset(known), frozenset(evolved))
+    compactions = frozenset(i for i, commit in view.commits.items() if commit.operation_type == LOG_COMPACT)
+    return TableSchema(whole, commit_columns, frozenset(known), frozenset(evolved), compactions)
 
 
 def _parsed(text: str, source: TableSource, instant: str | None) -> pa.Schema:
@@ -67,13 +74,31 @@ def _schema_of(text: str) -> pa.Schema:
     return without_meta(arrow_schema(parse_record(text)))
 
 
+@lru_cache(maxsize=256)
+def _column_types(text: str) -> frozenset[str]:
+    return column_types(_schema_of(text))
+
+
+@lru_cache(maxsize=256)
+def _column_paths(text: str) -> frozenset[str]:
+    return column_paths(_schema_of(text))
+
+
 def _from_a_base_file(source: TableSource, view: TableView) -> pa.Schema:
     for file_slice in view.slices():
         if file_slice.base is not None:
-            path = file_slice.base.path
-            with open_input(source.storage, path, file_slice.base.size_bytes) as file:
-                return merge_schemas(pa.schema([]), without_meta(pq.read_schema(file).remove_metadata()))
+            return _of_base_file(source, file_slice.base)
     raise CorruptError(
         "the table's schema is not known: no commit and no property says it, and there is no base file",
         table=source.storage.uri,
     )
+
+
+def _of_base_file(source: TableSource, base: BaseFile) -> pa.Schema:
+    try:
+        with open_input(source.storage, base.path, base.size_bytes) as file:
+            return merge_schemas(pa.schema([]), without_meta(pq.read_schema(file).remove_metadata()))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CorruptError(
+            f"a base file cannot be read: {error}", file=base.path, instant=base.name.instant, table=source.storage.uri
+        ) from error

@@ -1,7 +1,8 @@
 """Schemas as values: meta columns, evolution, and Spark's types. Avro's own types are in ``tidelake.format``."""
 
 from tidelake.format.avro_arrow import META_COLUMN_NAMES
-from tidelake.schema.evolution import can_widen, conform, merge_schemas
+from tidelake.schema.columns import column_paths, column_types, struct_paths
+from tidelake.schema.evolution import can_widen, conform, conform_stored, merge_schemas
 from tidelake.schema.meta_columns import (
     COMMIT_SEQNO,
     COMMIT_TIME,
@@ -27,11 +28,15 @@ __all__ = [
     "RECORD_KEY",
     "arrow_to_spark_json",
     "can_widen",
+    "column_paths",
+    "column_types",
     "conform",
+    "conform_stored",
     "ddl_to_arrow",
     "has_meta",
     "merge_schemas",
     "spark_json_to_arrow",
+    "struct_paths",
     "with_meta",
     "without_meta",
 ]

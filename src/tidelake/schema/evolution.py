@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from tidelake.errors import InvalidError
+from tidelake.errors import CorruptError, InvalidError
 
 _NUMBERS: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64())
 """From narrow to wide."""
@@ -51,6 +51,14 @@ def conform(
     if not arrays:
         return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), batch.num_rows, [None]))
     return pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+def conform_stored(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
+    """``conform`` for what a table's own files hold: what does not fit is damage, not a wrong call."""
+    try:
+        return conform(batch, target)
+    except InvalidError as error:
+        raise CorruptError(error.message, value=error.value) from None
 
 
 def merge_schemas(old: pa.Schema, new: pa.Schema, *, keep_wider: bool = False) -> pa.Schema:
