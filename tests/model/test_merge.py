@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from model.kinds import multiset
 from model.oracle import Row, merge
 from model.slices import SliceCase, plan_of, read, slices, store
 from tidelake.merge import merge_partial, merge_whole, read_logs
-from tidelake.query.read_slice import read_base
+from tidelake.query.read_slice import read_slice
 from tidelake.storage import MemoryStorage
 
 CONDITIONS: dict[str, Any] = {
@@ -77,7 +78,7 @@ def test_merge_partial_of_whole_records_equals_merge_whole(case: SliceCase) -> N
         return
 
     def merged(kernel: Any) -> list[Row]:
-        base = read_base(storage, file_slice.base, plan.work_schema) if file_slice.base else iter(())
+        base = read_slice(storage, plan, replace(file_slice, logs=()))
         return pa.Table.from_batches(list(kernel(base, records, case.spec)), plan.work_schema).to_pylist()
 
     assert multiset(merged(merge_partial)) == multiset(merged(merge_whole))
