@@ -20,6 +20,14 @@ class Results:
     ) -> float:
         """Run both in turns; print medians in seconds, their ratio, and the aim."""
         mine, theirs = timed_in_turns((ours, floor), repeats)
+        return self._report(what, mine, theirs, aim)
+
+    def against(self, what: str, ours: Callable[[], object], theirs_s: float, aim: float, repeats: int = 3) -> float:
+        """As ``compare``, where the other one was measured in a process of its own, just before."""
+        (mine,) = timed_in_turns((ours,), repeats)
+        return self._report(what, mine, theirs_s, aim)
+
+    def _report(self, what: str, mine: float, theirs: float, aim: float) -> float:
         ratio = mine / theirs
         self.rows.append((what, mine, theirs, ratio, aim))
         verdict = "ok" if ratio <= aim else "MISS"

@@ -21,7 +21,7 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         if not target.exists():
             with zipfile.ZipFile(GOLDEN / f"{name}.zip") as archive:
                 archive.extractall(target)
-        inner = [path for path in target.iterdir()]
+        inner = list(target.iterdir())
         return inner[0] if len(inner) == 1 and not (target / ".hoodie").exists() else target
 
     return unpack

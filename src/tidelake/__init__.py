@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from tidelake.spark.session import session
-    from tidelake.table import Scan, Table, open_table
+    from tidelake.table import Scan, Table, create_table, open_table
 
 __version__ = "0.1.0"
 
@@ -41,6 +41,7 @@ _HOMES = {
     "TidelakeError": "tidelake.errors",
     "UnavailableError": "tidelake.errors",
     "UnsupportedError": "tidelake.errors",
+    "create_table": "tidelake.table",
     "open_table": "tidelake.table",
     "session": "tidelake.spark.session",
 }
@@ -56,6 +57,7 @@ __all__ = [
     "TidelakeError",
     "UnavailableError",
     "UnsupportedError",
+    "create_table",
     "errors",
     "open_table",
     "session",

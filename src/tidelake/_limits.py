@@ -30,6 +30,7 @@ AVRO_SCHEMA_BYTES: Final = 16 * MIB
 AVRO_SCHEMA_DEPTH: Final = 64
 AVRO_SCHEMA_NODES: Final = 100_000
 AVRO_UNION_BRANCHES: Final = 64
+AVRO_HEADER_ENTRIES: Final = 64
 
 # Log files
 LOG_BLOCK_BYTES: Final = 2 * GIB - 1
@@ -50,5 +51,8 @@ PARTITION_META_BYTES: Final = 64 * KIB
 PARTITION_DEPTH: Final = 64
 
 # Filters
-FILTER_CHARS: Final = 100_000
+FILTER_CHARS: Final = 32_768
+"""A filter of so many characters takes about half a second to parse."""
 FILTER_DEPTH: Final = 200
+FILTER_NUMBER_DIGITS: Final = 400
+"""Digits of a number in a filter, written out: more than the greatest double has."""

@@ -25,6 +25,9 @@ There are few kinds: two errors differ in kind only if the caller would act diff
 
 from __future__ import annotations
 
+TEXT_CHARS = 1_000
+"""How much of a hostile value an error repeats."""
+
 
 class TidelakeError(Exception):
     """Base of all errors raised on purpose. Picklable; ``retryable`` says whether the same call may succeed later."""
@@ -41,13 +44,15 @@ class TidelakeError(Exception):
         file: str | None = None,
         hint: str | None = None,
     ) -> None:
+        message = _clip(message)
         super().__init__(message)
         self.message = message
-        self.value = value if value is None or isinstance(value, (str, int, float, bool)) else repr(value)
+        plain = value if value is None or isinstance(value, (str, int, float, bool)) else repr(value)
+        self.value = _clip(plain) if isinstance(plain, str) else plain
         self.table = table
         self.instant = instant
         self.file = file
-        self.hint = hint
+        self.hint = hint if hint is None else _clip(hint)
 
     def __str__(self) -> str:
         parts = [self.message]
@@ -73,6 +78,11 @@ class TidelakeError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.message, dict(self.__dict__)))
+
+
+def _clip(text: str) -> str:
+    """A text that a person can read, whatever it quotes."""
+    return text if len(text) <= TEXT_CHARS else f"{text[:TEXT_CHARS]}... ({len(text)} characters)"
 
 
 def _rebuild(kind: type[TidelakeError], message: str, state: dict[str, object]) -> TidelakeError:

@@ -31,7 +31,13 @@ def reads_of() -> Iterator[tuple[str, dict[str, Any]]]:
             yield name, read
 
 
-_SPARK_TYPES = {"int": pa.int32(), "bigint": pa.int64(), "float": pa.float32(), "double": pa.float64(), "string": pa.string()}
+_SPARK_TYPES = {
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+}
 
 
 def rows_of(table: pa.Table, spark_schema: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -7,14 +7,18 @@ if there were none. TIDELAKE_EXTRA_TABLES names a folder of further tables; thos
 
 from __future__ import annotations
 
+import io
 import os
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from decimal import Context, Decimal
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -27,8 +31,9 @@ from tidelake.format.avro_record import AvroRecord, decode_record, to_plain
 from tidelake.format.avro_schema import parse_record, to_json
 from tidelake.format.base_footer import BLOOM_KEY, decode_footer, encode_footer
 from tidelake.format.bloom import encode_bloom
+from tidelake.format.bytes_reader import BytesReader
 from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata
-from tidelake.format.delete_block import decode_deletes, encode_deletes
+from tidelake.format.delete_block import DELETE_TYPE, decode_deletes, encode_deletes
 from tidelake.format.log_block import BlockType, LogBlock, encode_block, read_blocks
 from tidelake.format.names import State
 
@@ -360,3 +365,40 @@ def test_base_footer_and_bloom_filter_of_every_base_file_encode_to_the_same_text
             assert parse_record(to_json(record)) == record, str(file)
             counts["Avro schema"] += 1
     report(counts, "footer", "bloom filter", "Avro schema")
+
+
+def test_delete_list_with_any_decimal_is_what_fastavro_makes_of_it() -> None:
+    """Decimal ordering values of any sign and size keep their value, in the bytes that Avro's own rule gives."""
+    schema = {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 15}
+    for text in ("0", "-1", "1", "127", "128", "-128", "-129", "123456789012345.123456789012345", "-0.000000000000001"):
+        value = Decimal(text).quantize(Decimal("1e-15"), context=Context(prec=40))
+        deletes = pa.array([{"key": "k", "partition": "", "ordering": {"decimal": value}}], DELETE_TYPE)
+        content = encode_deletes(deletes)
+        assert decode_deletes(content).equals(deletes), text
+        own = io.BytesIO()
+        fastavro.schemaless_writer(own, schema, value)
+        assert content.endswith(own.getvalue() + b"\0"), text
+
+
+def test_timeline_file_that_is_deflated_decodes_to_the_same_record() -> None:
+    """A container with the deflate codec, which some writers choose, gives what the plain one gives."""
+    plain = next(file.data for file in golden_files() if is_in_timeline(file) and file.name.endswith(".deltacommit"))
+    sync = plain[-SYNC_BYTES:]
+    assert plain.startswith(b"Obj\x01")
+    record = decode_record(CommitMetadata, plain)
+    encoded = record.encode(sync)
+    head, body = encoded.split(sync, 1)
+    reader = BytesReader(body)
+    assert reader.varint("count") == 1
+    payload = bytes(reader.take(reader.varint("size"), "payload"))
+    squeeze = zlib.compressobj(9, zlib.DEFLATED, -15)
+    small = squeeze.compress(payload) + squeeze.flush()
+    entries = b"\x04" + head[5:-1] + b"\x14avro.codec\x0edeflate" + b"\x00"
+    size = bytearray()
+    zigzag = len(small) << 1
+    while zigzag >= 0x80:
+        size.append((zigzag & 0x7F) | 0x80)
+        zigzag >>= 7
+    size.append(zigzag)
+    deflated = b"Obj\x01" + entries + sync + b"\x02" + bytes(size) + small + sync
+    assert decode_record(CommitMetadata, deflated) == record

@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from golden.support import GOLDEN, expected_of, golden_names, rows_of, without_null_fields
 from hudi import HudiReadOptions, HudiTable
 
 import tidelake as tl
+from golden.support import GOLDEN, expected_of, golden_names, rows_of, without_null_fields
 
 READS = [(name, number) for name in golden_names() for number in range(len(expected_of(name)["reads"]))]
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from golden.encoding import encode_rows
 from hudi import HudiReadOptions, HudiTable, HudiTableBuilder
 
 import tidelake as tl
+from golden.encoding import encode_rows
 
 EXTRA = Path(os.environ["TIDELAKE_EXTRA_TABLES"]) if os.environ.get("TIDELAKE_EXTRA_TABLES") else None
 ZIPS = sorted(path.stem for path in EXTRA.glob("*.zip")) if EXTRA else []

@@ -7,7 +7,7 @@ format/07, what a reader must see: now, as of a requested time, as of a completi
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -65,6 +65,9 @@ class Point:
     as_of_completion: int | None = None
 
 
+NOW = Point()
+
+
 def is_visible(action: Action, point: Point) -> bool:
     """Only what completed is seen; of that, what was requested (or completed) by the point."""
     if action.completed is None:
@@ -74,7 +77,9 @@ def is_visible(action: Action, point: Point) -> bool:
     return point.as_of_completion is None or action.completed <= point.as_of_completion
 
 
-def slice_of(history: History, group: Group, point: Point) -> tuple[list[tuple[str, dict[str, Any]]] | None, list[Block]]:
+def slice_of(
+    history: History, group: Group, point: Point
+) -> tuple[list[tuple[str, dict[str, Any]]] | None, list[Block]]:
     """The base rows and log blocks that a reader merges, by 7.1 and 7.3: slices, pending compactions included."""
     visible = [a for a in history.actions if is_visible(a, point)]
     bases = {a.requested: a.bases[group] for a in visible if group in a.bases}
@@ -98,7 +103,7 @@ def slice_of(history: History, group: Group, point: Point) -> tuple[list[tuple[s
     return base, [block for _, blocks in ordered for block in blocks]
 
 
-def visible_rows(history: History, point: Point = Point(), *, base_only: bool = False) -> list[dict[str, Any]]:
+def visible_rows(history: History, point: Point = NOW, *, base_only: bool = False) -> list[dict[str, Any]]:
     """All rows of the table at a point."""
     replaced = {g for a in history.actions if is_visible(a, point) for g in a.replaces}
     groups = {g for a in history.actions if is_visible(a, point) for g in (*a.bases, *a.logs)} - replaced
@@ -172,7 +177,7 @@ class _Steps:
         elif kind == "compact":
             for group in self.draw(st.lists(st.sampled_from(free), min_size=1, unique=True)):
                 # What a compaction folds is what had completed when it was planned.
-                base, blocks = slice_of(self.history, group, Point())
+                base, blocks = slice_of(self.history, group, NOW)
                 folded = merge(base or (), blocks, self.history.rules, SHOWN_AND_META)
                 action.bases[group] = [(row["_hoodie_record_key"], row) for row in folded]
         else:
@@ -212,7 +217,13 @@ class _Steps:
         return [*blocks, DeleteBlock(at, deletes)] if deletes or not rows else blocks
 
 
-META = ("_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path", "_hoodie_file_name")
+META = (
+    "_hoodie_commit_time",
+    "_hoodie_commit_seqno",
+    "_hoodie_record_key",
+    "_hoodie_partition_path",
+    "_hoodie_file_name",
+)
 SHOWN_AND_META = (*META, "id", "p", "ts", "v")
 ACTIONS = {"insert": "deltacommit", "delta": "deltacommit", "compact": "commit", "replace": "replacecommit"}
 OPERATIONS = {"insert": "INSERT", "delta": "UPSERT", "compact": "COMPACT", "replace": "INSERT_OVERWRITE"}
@@ -233,7 +244,7 @@ def store(history: History) -> MemoryStorage:
             writer.forget(time_of(action.requested))
     if history.savepoint is not None:
         kept = time_of(history.actions[history.savepoint].requested)
-        data = SavepointMetadata(saved_by="us", saved_at=0, comments="", partition_metadata={}).encode(bytes(16))
+        data = SavepointMetadata("us", 0, "", {}).encode(bytes(16))
         storage.put(f".hoodie/timeline/{kept}_{time_of(history.now + 1)}.savepoint", data)
     return storage
 
@@ -273,9 +284,3 @@ def _store_log(writer: TableWriter, group: Group, at: str, blocks: list[Block]) 
         for key, wrapper in block.deletes
     ]
     return writer.log(*group, at, rows, deletes)
-
-
-def without_barrier(history: History) -> History:
-    """The same history, had every write completed the moment it was requested: for negative controls."""
-    actions = [replace(a, completed=a.requested if a.completed is not None else None) for a in history.actions]
-    return replace(history, actions=actions)

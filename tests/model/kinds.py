@@ -53,7 +53,9 @@ _text = st.text(st.characters(codec="utf-8"), max_size=6)
 _moments = st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2200, 1, 1)).map(lambda t: t.replace(tzinfo=UTC))
 _pair = pa.struct([("a", pa.int32()), ("b", pa.string())])
 _pairs = st.fixed_dictionaries({"a": st.none() | _ints, "b": st.none() | _text})
-_deep = pa.struct([("list", _items(_pair)), ("map", _mapped(_items(pa.int64()))), ("inner", pa.struct([("d", pa.date32())]))])
+_deep = pa.struct(
+    [("list", _items(_pair)), ("map", _mapped(_items(pa.int64()))), ("inner", pa.struct([("d", pa.date32())]))]
+)
 _maps = st.dictionaries(_text, st.none() | st.integers(-9, 9), max_size=3).map(lambda d: list(d.items()))
 _short_floats = st.sampled_from([0.0, 0.1, -0.1, 1.5, -2.25, 3.3])
 

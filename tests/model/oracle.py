@@ -121,7 +121,9 @@ def in_effect(blocks: list[Block]) -> list[Block]:
             instant = max(place(one) for one in lists[instant])
         return instant
 
-    placed = [(place(block.instant), number, block) for number, block in enumerate(blocks) if block.instant not in replaced]
+    placed = [
+        (place(block.instant), number, block) for number, block in enumerate(blocks) if block.instant not in replaced
+    ]
     return [block for _, _, block in sorted(placed, key=lambda entry: entry[:2])]
 
 

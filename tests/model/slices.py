@@ -105,7 +105,9 @@ def instant(number: int) -> str:
 def slices(draw: st.DrawFn, *, with_partials: bool = False) -> SliceCase:
     """A slice; with ``with_partials`` one whose rows may be combined column by column."""
     is_event_time = draw(st.sampled_from([True, True, False]))
-    order_kinds = tuple(draw(st.lists(st.sampled_from(ORDERING_KINDS), min_size=1, max_size=3))) if is_event_time else ()
+    order_kinds = (
+        tuple(draw(st.lists(st.sampled_from(ORDERING_KINDS), min_size=1, max_size=3))) if is_event_time else ()
+    )
     if len(order_kinds) > 1 and draw(st.booleans()):
         order_kinds = order_kinds[:1]
     order_names = tuple(f"o{i}" for i in range(len(order_kinds)))
@@ -136,12 +138,20 @@ def slices(draw: st.DrawFn, *, with_partials: bool = False) -> SliceCase:
         MARKER if marked else None,
     )
     case = SliceCase(
-        rules, has_meta, not has_meta and draw(st.booleans()), types, old_types, evolved_from, None, draw(st.integers(1, 6)), ()
+        rules,
+        has_meta,
+        not has_meta and draw(st.booleans()),
+        types,
+        old_types,
+        evolved_from,
+        None,
+        draw(st.integers(1, 6)),
+        (),
     )
     rows = _Rows(draw, case, kinds)
     has_base = draw(st.sampled_from([True, True, True, False]))
     if has_base:
-        keys = draw(st.lists(st.integers(0, 9), max_size=8, unique=True))
+        keys = draw(st.lists(st.integers(0, 4), max_size=5, unique=True))
         if keys and draw(st.sampled_from([False, False, False, True])):
             keys.append(keys[0])
         case = replace(case, base=tuple(rows.row(key, BASE_INSTANT, 0) for key in keys))
@@ -163,7 +173,9 @@ class _Rows:
         self._kinds = kinds
         self._drawn = 0
         order = dict(zip(case.rules.ordering, case.rules.kinds, strict=True))
-        self._values = {name: self._strategy(name, order) for name in case.types if name not in (*META_COLUMN_NAMES, "id", "v")}
+        self._values = {
+            name: self._strategy(name, order) for name in case.types if name not in (*META_COLUMN_NAMES, "id", "v")
+        }
 
     def _strategy(self, name: str, order: dict[str, str]) -> st.SearchStrategy[Any]:
         if name in order:
@@ -210,10 +222,12 @@ class _Rows:
         """A data or delete block."""
         draw, case = self._draw, self._case
         if draw(st.sampled_from([True, False, False])):
-            keys = draw(st.lists(st.integers(0, 11), max_size=4))
-            deletes = tuple((f"id:k{k}" if case.is_complex_key else f"k{k}", draw(wrappers(case.rules.kinds))) for k in keys)
+            keys = draw(st.lists(st.integers(0, 5), max_size=4))
+            deletes = tuple(
+                (f"id:k{k}" if case.is_complex_key else f"k{k}", draw(wrappers(case.rules.kinds))) for k in keys
+            )
             return DeleteBlock(at, deletes, replaces)
-        rows = [self.row(key, at, write) for key in draw(st.lists(st.integers(0, 11), max_size=5))]
+        rows = [self.row(key, at, write) for key in draw(st.lists(st.integers(0, 5), max_size=5))]
         columns = tuple(case.types_at(write))
         if not (with_partials and draw(st.booleans())):
             return DataBlock(at, tuple(rows), columns, False, replaces)
@@ -226,7 +240,11 @@ class _Rows:
 
 def _log(draw: st.DrawFn, rows: _Rows, case: SliceCase, number: int, with_partials: bool) -> LogCase:
     # Two files of one write happen, when a log file grows beyond its size.
-    same = number > 1 and draw(st.sampled_from([False, False, False, True])) and case.evolved_from not in (number, number - 1)
+    same = (
+        number > 1
+        and draw(st.sampled_from([False, False, False, True]))
+        and case.evolved_from not in (number, number - 1)
+    )
     at, version = (instant(number - 1), 2) if same else (instant(number), 1)
     blocks = tuple(rows.block(at, number, with_partials) for _ in range(draw(st.integers(1, 3))))
     return LogCase(at, version, blocks, tuple(draw(st.booleans()) for _ in blocks))

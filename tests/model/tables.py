@@ -88,7 +88,9 @@ class TableWriter:
     ) -> WriteStat:
         """A base file."""
         self.partition(partition, instant)
-        return self._stat(partition, file_id, str(BaseFileName(file_id, "1-0-1", instant)), self.parquet(rows, row_group))
+        return self._stat(
+            partition, file_id, str(BaseFileName(file_id, "1-0-1", instant)), self.parquet(rows, row_group)
+        )
 
     def parquet(self, rows: Sequence[Mapping[str, Any]], row_group: int = 1000) -> bytes:
         sink = io.BytesIO()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 import pytest
-from golden.support import expected_of, golden_names
-from golden.test_golden import assert_read_is_right, is_gone
 
 import tidelake as tl
+from golden.support import expected_of, golden_names
+from golden.test_golden import assert_read_is_right, is_gone
 
 pytestmark = pytest.mark.spark
 DEEP = bool(os.environ.get("TIDELAKE_DEEP"))

@@ -22,8 +22,11 @@ class OnePartition:
     def candidates(self, field: str) -> Sequence[str | None]:
         return [self._values[field]]
 
+    def may_span_folders(self, field: str) -> bool:
+        return True
+
     def keep(self, values: Sequence[dict[str, str | None]]) -> Sequence[bool]:
-        return [True] * len(values)
+        return [found == self._values for found in values]
 
 
 def run(path: str, options: dict[str, str], *, partition: str | None, every: bool, as_json: bool) -> int:

@@ -1,7 +1,7 @@
 """Options as a registry: key, type, default, doc, aliases, scope.
 
-Names are Apache Hudi's (``hoodie.*``), so that a Hudi user's configuration is understood. An unknown ``hoodie.*`` key is
-a warning, since Hudi has hundreds that do not concern us; a wrong value of a known key is an error.
+Names are Apache Hudi's (``hoodie.*``), so that a Hudi user's configuration is understood. An unknown ``hoodie.*`` key
+is a warning, since Hudi has hundreds that do not concern us; a wrong value of a known key is an error.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Which data files there are: whole tables in one sweep, or only the partitions that a constraint leaves.
 
 A listing never touches what it need not: a constraint that names values of the leading partition columns is turned
-into folder names, and only those folders are listed.
+into folder names, and only those folders are listed. Where paths are not encoded, a text value may hold slashes and so
+span several folders; below such a column everything is listed, and what does not match is dropped by its whole path.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ class PartitionConstraint(Protocol):
         """The only values that the column may have, as path text; None if it is not so constrained."""
         ...
 
+    def may_span_folders(self, field: str) -> bool:
+        """Whether values of the column may hold slashes."""
+        ...
+
     def keep(self, values: Sequence[dict[str, str | None]]) -> Sequence[bool]:
         """Which of these partitions may hold matching rows."""
         ...
@@ -55,7 +60,9 @@ def list_all(storage: Storage) -> Iterator[ListedPartition]:
     yield from _fold(info for info in everything if not info.path.startswith(".hoodie/"))
 
 
-def list_constrained(storage: Storage, codec: PartitionCodec, constraint: PartitionConstraint) -> Iterator[ListedPartition]:
+def list_constrained(
+    storage: Storage, codec: PartitionCodec, constraint: PartitionConstraint
+) -> Iterator[ListedPartition]:
     """The partitions that the constraint leaves, with their files."""
     parents = [""]
     for level, field in enumerate(codec.fields):
@@ -63,14 +70,26 @@ def list_constrained(storage: Storage, codec: PartitionCodec, constraint: Partit
         if candidates is not None:
             names = [codec.segment(level, value) for value in candidates]
             parents = [_join(parent, name) for parent in parents for name in dict.fromkeys(names)]
+        elif not codec.url_encoded and constraint.may_span_folders(field):
+            below = {listed.path: listed for parent in parents for listed in _list_below(storage, parent)}
+            yield from (below[path] for path in kept_partitions(below, codec, constraint))
+            return
         else:
             parents = [_join(parent, name) for parent in parents for name in storage.list_dir(parent)[0]]
     parents = [path for path in parents if path != ".hoodie" and not path.startswith(".hoodie/")]
-    values = [codec.values(path) for path in parents]
-    known = [v for v in values if v is not None]
-    verdicts = iter(constraint.keep(known))
-    wanted = [path for path, v in zip(parents, values, strict=True) if v is None or next(verdicts)]
-    yield from list_partitions(storage, wanted)
+    yield from list_partitions(storage, kept_partitions(parents, codec, constraint))
+
+
+def kept_partitions(paths: Iterable[str], codec: PartitionCodec, constraint: PartitionConstraint) -> list[str]:
+    """Of these partitions those that the constraint leaves, and those whose values the path does not tell."""
+    wanted = list(paths)
+    values = [codec.values(path) for path in wanted]
+    verdicts = iter(constraint.keep([v for v in values if v is not None]))
+    return [path for path, v in zip(wanted, values, strict=True) if v is None or next(verdicts)]
+
+
+def _list_below(storage: Storage, folder: str) -> Iterator[ListedPartition]:
+    return _fold(storage.list_files(folder)) if folder else list_all(storage)
 
 
 def list_partitions(storage: Storage, paths: Iterable[str]) -> Iterator[ListedPartition]:

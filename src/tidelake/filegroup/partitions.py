@@ -1,8 +1,8 @@
 """Partitions as folders: how a partition path encodes values, and which folders hold which.
 
-For SIMPLE and COMPLEX key generators (and CUSTOM fields of kind simple) the text in the path is the text of the column's
-value, escaped if the table says so, so a filter on partition columns prunes folders. Other generators format their
-values, and are listed in full. A folder is a partition if it holds the partition metafile.
+For SIMPLE and COMPLEX key generators the text in the path is the text of the column's value, escaped if the table says
+so, and a filter on partition columns prunes folders. Other generators format their values, and are listed in full.
+A folder is a partition if it holds the partition metafile.
 """
 
 from __future__ import annotations
@@ -72,9 +72,11 @@ class PartitionCodec:
         return None if text == NULL_PARTITION else text
 
     def values(self, partition_path: str) -> dict[str, str | None] | None:
-        """The values in a whole path, or None if it does not have one level for each column."""
+        """The values in a whole path, or None if it does not tell them: not one level for each column."""
         if not self.fields:
             return {}
+        if len(self.fields) == 1 and self.is_prunable and not self.url_encoded:
+            return {self.fields[0]: self.value(0, partition_path)}
         segments = partition_path.split("/")
         if not self.is_prunable or len(segments) != len(self.fields):
             return None

@@ -95,9 +95,7 @@ def build_slices(group: FileGroup, completion_of: Callable[[str], str | None]) -
     ]
 
 
-def _slice_key(
-    log: LogFile, keys: list[str], group: FileGroup, completion_of: Callable[[str], str | None]
-) -> str:
+def _slice_key(log: LogFile, keys: list[str], group: FileGroup, completion_of: Callable[[str], str | None]) -> str:
     before_bases = min((other.name.instant for other in group.logs), default="")
     if not keys or log.name.instant >= keys[-1]:
         return keys[-1] if keys else before_bases

@@ -16,7 +16,14 @@ from functools import cached_property
 
 from tidelake.config import TableConfig
 from tidelake.errors import InvalidError, MissingFileError, UnsupportedError
-from tidelake.filegroup.listing import ListedPartition, PartitionConstraint, list_all, list_constrained
+from tidelake.filegroup.listing import (
+    ListedPartition,
+    PartitionConstraint,
+    kept_partitions,
+    list_all,
+    list_constrained,
+    list_partitions,
+)
 from tidelake.filegroup.partitions import PartitionCodec
 from tidelake.filegroup.slices import BaseFile, FileSlice, LogFile, build_slices, group_files
 from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata
@@ -53,6 +60,7 @@ class TableView:
         self._config = config
         self._timeline = timeline
         self._reader = reader
+        self._codec = PartitionCodec.of(config)
         self.point = point or ViewPoint()
         self._refuse_cleaned_point()
 
@@ -97,10 +105,9 @@ class TableView:
         seen: set[str] = set()
         for listed in self._listed(constraint):
             seen.add(listed.path)
-            yield from self._latest(listed)
-        if constraint is None:
-            for partition in sorted(self._expected.keys() - seen):
-                yield from self._latest(ListedPartition(partition, ()))
+            yield from self.latest_of(listed)
+        for listed in self._unseen(seen, constraint):
+            yield from self.latest_of(listed)
 
     def all_slices(self) -> Iterator[FileSlice]:
         """Every slice of every visible file group, oldest first; replaced groups are left out."""
@@ -109,12 +116,24 @@ class TableView:
                 yield from slices
 
     def _listed(self, constraint: PartitionConstraint | None) -> Iterator[ListedPartition]:
-        codec = PartitionCodec.of(self._config)
-        if constraint is not None and codec.fields and codec.is_prunable:
-            return list_constrained(self._storage, codec, constraint)
+        if constraint is not None and self._codec.fields and self._codec.is_prunable:
+            return list_constrained(self._storage, self._codec, constraint)
         return list_all(self._storage)
 
-    def _latest(self, listed: ListedPartition) -> Iterator[FileSlice]:
+    def _unseen(self, seen: set[str], constraint: PartitionConstraint | None) -> Iterator[ListedPartition]:
+        """Partitions that commits wrote to and the listing did not meet, though the constraint may leave them."""
+        unseen = sorted(self._expected.keys() - seen)
+        if constraint is not None:
+            unseen = kept_partitions(unseen, self._codec, constraint)
+            # Those whose values the path does not tell may be there, unlisted.
+            found = {listed.path: listed for listed in list_partitions(self._storage, unseen)}
+        else:
+            found = {}
+        for path in unseen:
+            yield found.get(path, ListedPartition(path, ()))
+
+    def latest_of(self, listed: ListedPartition) -> Iterator[FileSlice]:
+        """The latest slices of one partition."""
         for slices in self._groups(listed):
             latest = slices[-1]
             for file in latest.files:
@@ -201,7 +220,9 @@ def _data_file(path: str, size_bytes: int) -> BaseFile | LogFile | None:
     base = parse_base_name(name)
     if base is not None:
         if base.extension != "parquet":
-            raise UnsupportedError(f"base files of format {base.extension} are not read", file=path, value=base.extension)
+            raise UnsupportedError(
+                f"base files of format {base.extension} are not read", file=path, value=base.extension
+            )
         return BaseFile(path, base, size_bytes)
     log = parse_log_name(name)
     return None if log is None or log.is_cdc else LogFile(path, log, size_bytes)

@@ -85,6 +85,7 @@ def _single_block(data: bytes) -> tuple[str, bytes]:
 
 def _header(reader: BytesReader) -> dict[bytes, bytes]:
     metadata: dict[bytes, bytes] = {}
+    total = 0
     while True:
         count = reader.varint("the number of Avro header entries")
         if count == 0:
@@ -92,8 +93,9 @@ def _header(reader: BytesReader) -> dict[bytes, bytes]:
         if count < 0:
             reader.varint("the size of the Avro header")
             count = -count
-        if count > 64:
-            raise LimitError(f"an Avro header claims {count} entries", value=count)
+        total += count
+        if total > _limits.AVRO_HEADER_ENTRIES:
+            raise LimitError(f"an Avro header claims {total} entries", value=total)
         for _ in range(count):
             key = bytes(reader.take(reader.varint("an Avro header key"), "an Avro header key", 1024))
             size = reader.varint("an Avro header value")
@@ -105,15 +107,25 @@ def _inflate(payload: bytes, codec: bytes) -> bytes:
         return payload
     if codec != b"deflate":
         raise UnsupportedError(f"timeline files compressed with {codec!r} are not read")
-    bound = max(_limits.MIB, len(payload) * _limits.TIMELINE_FILE_EXPANSION)
-    inflater = zlib.decompressobj(-15)
+    bound = min(_limits.TIMELINE_FILE_BYTES, max(_limits.MIB, len(payload) * _limits.TIMELINE_FILE_EXPANSION))
     try:
-        data = inflater.decompress(payload, bound)
+        _check_inflated(payload, bound)
+        return zlib.decompressobj(-15).decompress(payload)
     except zlib.error as error:
         raise CorruptError(f"an Avro block cannot be inflated: {error}") from error
-    if inflater.unconsumed_tail:
-        raise LimitError(f"an Avro block of {len(payload)} bytes inflates to more than {bound}")
-    return data
+
+
+def _check_inflated(payload: bytes, bound: int) -> None:
+    """Inflate a piece at a time and keep nothing, so that a bomb costs no memory; honest blocks are small."""
+    inflater = zlib.decompressobj(-15)
+    rest, size = payload, 0
+    while rest and not inflater.eof:
+        size += len(inflater.decompress(rest, _limits.MIB))
+        rest = inflater.unconsumed_tail
+        if size > bound:
+            raise LimitError(f"an Avro block of {len(payload)} bytes inflates to more than {bound}")
+    if not inflater.eof or inflater.unused_data:
+        raise CorruptError("an Avro block does not end where its deflated data does")
 
 
 @lru_cache(maxsize=128)

@@ -135,7 +135,7 @@ def _positions(
         hashes = np.empty((len(places), hash_count), dtype=np.int64)
         for number in range(hash_count):
             seeds = _murmur(letters, seeds)
-            # Java's remainder takes the sign of the dividend; its absolute value is the remainder of the absolute value.
+            # Java's remainder takes the sign of the dividend; the sign is dropped afterwards.
             hashes[:, number] = np.abs(seeds.astype(np.int64)) % bit_count
         found.append((places, hashes))
     return found

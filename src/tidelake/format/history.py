@@ -63,7 +63,7 @@ def encode_manifest(files: tuple[HistoryFile, ...]) -> bytes:
 def decode_version(data: bytes) -> int:
     """The number of the current manifest."""
     text = data.decode("latin-1").strip()
-    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+    if not _is_number(text):
         raise CorruptError(f"the history's {VERSION_FILE} is {text!r}, not a number", value=text)
     return int(text)
 
@@ -71,7 +71,11 @@ def decode_version(data: bytes) -> int:
 def manifest_number(name: str) -> int | None:
     """The N of ``manifest_N``, or None if the name is not that of a manifest."""
     number = name.removeprefix(MANIFEST_PREFIX)
-    return int(number) if name.startswith(MANIFEST_PREFIX) and number.isascii() and number.isdigit() else None
+    return int(number) if name.startswith(MANIFEST_PREFIX) and _is_number(number) else None
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 18
 
 
 def archived_instants(table: pa.Table) -> tuple[ArchivedInstant, ...]:

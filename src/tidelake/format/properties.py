@@ -24,12 +24,15 @@ def decode_properties(data: bytes, limit_bytes: int = _limits.PROPERTIES_BYTES) 
     """Java properties text (ISO-8859-1) as a dict; the last of repeated keys counts, as in Java."""
     if len(data) > limit_bytes:
         raise LimitError(f"a properties file of {len(data)} bytes is larger than the limit of {limit_bytes}")
-    if data.count(b"\n") > _limits.PROPERTIES_ENTRIES:
+    if data.count(b"\n") + data.count(b"\r") > 2 * _limits.PROPERTIES_ENTRIES:
         raise LimitError(f"a properties file has more than {_limits.PROPERTIES_ENTRIES} lines")
     try:
-        return dict(javaproperties.loads(data))
+        values = dict(javaproperties.loads(data))
+        # An escaped half of a surrogate pair is no text: it could not be written, compared or shown.
+        "".join((*values.keys(), *values.values())).encode("utf-8")
     except (ValueError, OverflowError) as error:
         raise CorruptError(f"a properties file cannot be parsed: {error}") from error
+    return values
 
 
 def encode_properties(properties: Mapping[str, str], comments: tuple[str, ...] = ()) -> bytes:

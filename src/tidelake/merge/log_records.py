@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidelake import _limits
-from tidelake.merge.arrays import Mask, Places
 from tidelake.errors import CorruptError, LimitError, TidelakeError, UnsupportedError
 from tidelake.filegroup import LogFile
 from tidelake.format.avro_arrow import arrow_schema
@@ -30,6 +29,7 @@ from tidelake.format.avro_data import decode_avro_block
 from tidelake.format.avro_schema import parse_record
 from tidelake.format.delete_block import decode_deletes
 from tidelake.format.log_block import BlockType, LogBlock, read_blocks
+from tidelake.merge.arrays import Mask, Places
 from tidelake.merge.keys import record_keys
 from tidelake.merge.ordering import column_at, comparable, comparable_type, delete_ordering
 from tidelake.merge.spec import IS_DELETED, OPERATION, MergeSpec
@@ -61,7 +61,7 @@ class LogRecords:
 class LogContext:
     """What reading logs must know of the table: the schema to read as, and what commits say of themselves.
 
-    ``known_columns`` are paths; ``commit_columns`` are paths with types, by instant, for instants that are not archived.
+    ``known_columns`` are paths; ``commit_columns`` are paths with types, by instant, of instants that are not archived.
     """
 
     schema: pa.Schema
@@ -89,7 +89,9 @@ def _blocks(storage: Storage, logs: Iterable[LogFile], context: LogContext) -> l
         try:
             for block in read_blocks(data, file.committed_bytes):
                 if block.instant_time != file.name.instant:
-                    raise CorruptError(f"a log block says it is of instant {block.instant_time}", value=block.instant_time)
+                    raise CorruptError(
+                        f"a log block says it is of instant {block.instant_time}", value=block.instant_time
+                    )
                 _check_compacted(block, context, earlier)
                 found.append((file, block))
         except TidelakeError as error:
@@ -159,9 +161,7 @@ class _Builder:
         if block.is_partial:
             self._partials.append(present)
         part = len(self._partials) - 1 if block.is_partial else -1
-        self._add_entries(batch, part, present)
-        self._batches.append(batch)
-        self._rows += batch.num_rows
+        self.add_rows(batch, part)
 
     def _check_columns(self, block: LogBlock) -> frozenset[str]:
         present, paths, types = _columns_of(block.schema_text)
@@ -177,17 +177,20 @@ class _Builder:
             raise CorruptError(f"a log block lacks the column {min(stated - types)!r} of its commit")
         return present
 
-    def _add_entries(self, batch: pa.RecordBatch, part: int, present: frozenset[str]) -> None:
+    def add_rows(self, batch: pa.RecordBatch, part: int = -1) -> None:
+        """Data rows, whole ones or those of a partial block."""
         spec = self._spec
         ordering = [
             comparable(column_at(batch, name), kind)
             for name, kind in zip(spec.ordering_fields, spec.ordering_types, strict=True)
         ]
-        deleted = _deleted_rows(batch, spec)
+        deleted = deleted_rows(batch, spec)
         kind = np.where(deleted, DATA_DELETE, DATA).astype(np.int8)
         unconditional = deleted & _is_default(batch, spec)
         rows = np.arange(self._rows, self._rows + batch.num_rows, dtype=np.int64)
         self._append(record_keys(batch, spec), rows, kind, unconditional, part, ordering)
+        self._batches.append(batch)
+        self._rows += batch.num_rows
 
     def _add_deletes(self, block: LogBlock) -> None:
         deletes = decode_deletes(block.content)
@@ -260,7 +263,15 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in table.schema], schema=table.schema)
 
 
-def _deleted_rows(batch: pa.RecordBatch, spec: MergeSpec) -> Mask:
+def records_of(rows: pa.Table, spec: MergeSpec) -> LogRecords:
+    """Stored rows that come from nowhere but memory, as the newer side of a merge."""
+    builder = _Builder(spec, LogContext(rows.schema, frozenset(), {}, frozenset()))
+    builder.add_rows(_one_batch(rows))
+    return builder.build()
+
+
+def deleted_rows(batch: pa.RecordBatch | pa.Table, spec: MergeSpec) -> Mask:
+    """Row by row, whether a data record is a delete."""
     deleted = np.zeros(batch.num_rows, dtype=np.bool_)
     if spec.has_is_deleted:
         deleted |= np.asarray(pc.fill_null(batch.column(IS_DELETED), False))

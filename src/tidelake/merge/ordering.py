@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidelake.merge.arrays import Mask
 from tidelake.errors import UnsupportedError
+from tidelake.merge.arrays import Mask
 
 _WRAPPERS: dict[str, tuple[str, ...]] = {
     "bool": ("boolean",),
@@ -89,9 +89,7 @@ def _total_order(array: pa.Array) -> pa.Array:
     return pa.array(ordered, mask=~valid)
 
 
-def delete_ordering(
-    wrappers: pa.StructArray, kinds: tuple[pa.DataType, ...]
-) -> tuple[list[pa.Array], Mask]:
+def delete_ordering(wrappers: pa.StructArray, kinds: tuple[pa.DataType, ...]) -> tuple[list[pa.Array], Mask]:
     """The ordering values of a delete block in comparable form, and which of its deletes are unconditional.
 
     Unconditional is a delete without a value, with Hudi's default (int 0), or with a value of another class than the
@@ -114,9 +112,7 @@ def delete_ordering(
     return [values], unconditional
 
 
-def _tuple_ordering(
-    wrappers: pa.StructArray, kinds: tuple[pa.DataType, ...]
-) -> tuple[list[pa.Array], Mask]:
+def _tuple_ordering(wrappers: pa.StructArray, kinds: tuple[pa.DataType, ...]) -> tuple[list[pa.Array], Mask]:
     count = len(wrappers)
     lists = _field(wrappers, "array")
     fits = np.asarray(pc.fill_null(pc.equal(pc.list_value_length(lists), len(kinds)), False))
@@ -126,7 +122,9 @@ def _tuple_ordering(
     items = whole.flatten()
     for position, kind in enumerate(kinds):
         at = pa.array(np.arange(position, len(items), len(kinds)))
-        part, foreign = delete_ordering(items.take(at), (kind,)) if len(at) else ([pa.nulls(0, comparable_type(kind))], None)
+        part, foreign = (
+            delete_ordering(items.take(at), (kind,)) if len(at) else ([pa.nulls(0, comparable_type(kind))], None)
+        )
         spread = np.full(count, -1, dtype=np.int64)
         spread[fits] = np.arange(len(at))
         columns.append(part[0].take(pa.array(spread, mask=spread < 0)))
@@ -154,9 +152,7 @@ def _as_comparable(column: pa.Array, name: str, kind: pa.DataType) -> pa.Array:
     return pc.cast(column, pa.int64())
 
 
-def is_same_or_newer(
-    new: list[pa.Array], old: list[pa.Array]
-) -> Mask:
+def is_same_or_newer(new: list[pa.Array], old: list[pa.Array]) -> Mask:
     """Row by row, whether the new ordering tuple is at least the old one; null is the smallest."""
     count = len(new[0]) if new else 0
     verdict = np.ones(count, dtype=np.bool_)

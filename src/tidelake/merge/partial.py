@@ -18,8 +18,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidelake.merge.arrays import Mask, Places
 from tidelake.config import PartialUpdateMode
+from tidelake.merge.arrays import Mask, Places
 from tidelake.merge.base_merge import KeyLookup
 from tidelake.merge.keys import record_keys
 from tidelake.merge.log_records import BLOCK_DELETE, DATA, LogRecords
@@ -50,9 +50,7 @@ class Versions:
         )
 
 
-def merge_partial(
-    base: Iterable[pa.RecordBatch], records: LogRecords, spec: MergeSpec
-) -> Iterator[pa.RecordBatch]:
+def merge_partial(base: Iterable[pa.RecordBatch], records: LogRecords, spec: MergeSpec) -> Iterator[pa.RecordBatch]:
     """Merge where rows may be combined column by column."""
     keys, folded = _fold_in_rounds(records, spec)
     lookup = KeyLookup(keys)
@@ -83,9 +81,7 @@ def merge_pairs(old: Versions, new: Versions, spec: MergeSpec) -> Versions:
     for position in range(old.table.num_columns):
         fresh, stored = new.table.column(position), old.table.column(position)
         high, low = pc.if_else(pick, fresh, stored), pc.if_else(pick, stored, fresh)
-        from_low = combines & (
-            ~high_present[:, position] | (low_present[:, position] & _does_not_count(high, spec))
-        )
+        from_low = combines & (~high_present[:, position] | (low_present[:, position] & _does_not_count(high, spec)))
         taken_low[:, position] = from_low
         columns.append(pc.if_else(pa.array(from_low), low, high) if from_low.any() else high)
     table = pa.Table.from_arrays(columns, schema=old.table.schema)
@@ -108,19 +104,21 @@ def _prefers_new(old: Versions, new: Versions, spec: MergeSpec) -> Mask:
 
 
 def _does_not_count(column: pa.ChunkedArray, spec: MergeSpec) -> Mask:
-    kind = column.type
     if spec.partial_mode is PartialUpdateMode.IGNORE_DEFAULTS:
         return np.asarray(pc.is_null(column))
-    if spec.partial_mode is PartialUpdateMode.FILL_UNAVAILABLE and spec.unavailable_value is not None:
-        # Text alone: Apache Hudi leaves the placeholder in bytes, and every reader must give the same rows.
-        if pa.types.is_string(kind):
-            return np.asarray(pc.fill_null(pc.equal(column, spec.unavailable_value), False))
+    # Text alone: Apache Hudi leaves the placeholder in bytes, and every reader must give the same rows.
+    if spec.partial_mode is PartialUpdateMode.FILL_UNAVAILABLE and pa.types.is_string(column.type):
+        return np.asarray(pc.fill_null(pc.equal(column, spec.unavailable_value), False))
     return np.zeros(len(column), dtype=np.bool_)
 
 
 def _merged_ordering(
-    old: Versions, new: Versions, pick: pa.Array, taken_low: Mask,
-    high_present: Mask, spec: MergeSpec,
+    old: Versions,
+    new: Versions,
+    pick: pa.Array,
+    taken_low: Mask,
+    high_present: Mask,
+    spec: MergeSpec,
 ) -> list[pa.Array]:
     """The high row's value, or the low one's where the high row's block does not have the ordering column."""
     merged = []

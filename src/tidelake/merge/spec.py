@@ -77,9 +77,8 @@ def _custom(config: TableConfig) -> UnsupportedError:
     strategy = config.properties.get("hoodie.record.merge.strategy.id")
     named = payload or strategy or "no name"
     return UnsupportedError(
-        f"the table merges records by a custom strategy ({named}), which is not known here",
+        f"the table merges records by a custom strategy (CUSTOM, {named}), which is not known here",
         value=named,
-        table=config.name,
         hint="read it with mode='read_optimized', which needs no merging",
     )
 

@@ -119,8 +119,8 @@ def summary_html(summary: TableSummary) -> str:
         ("partitioned by", ", ".join(summary.partition_fields) or "-"),
         (
             "size",
-            f"{summary.partitions} partitions, {summary.file_groups} file groups, {human_bytes(summary.base_bytes)} base"
-            f" + {human_bytes(summary.log_bytes)} in {summary.log_files} logs",
+            f"{summary.partitions} partitions, {summary.file_groups} file groups, {human_bytes(summary.base_bytes)}"
+            f" base + {human_bytes(summary.log_bytes)} in {summary.log_files} logs",
         ),
         ("pending", ", ".join(summary.pending) or "nothing"),
     ]

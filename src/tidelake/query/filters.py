@@ -2,7 +2,7 @@
 
 As an Arrow expression it selects rows and prunes row groups by their statistics; its parts that name only partition
 columns prune folders; as SQL text it goes to Spark. Literals take the type of the column they are compared with, so
-that ``day = '2026-01-31'`` works for a date. Null is unknown, as in SQL: a row is kept only where the condition is true.
+that ``day = '2026-01-31'`` works for a date. Null is unknown, as in SQL: a row is kept only where it is true.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +29,9 @@ _COMPARE: dict[type[exp.Expression], Callable[[pc.Expression, pc.Expression], pc
     exp.LT: lambda a, b: a < b,
     exp.LTE: lambda a, b: a <= b,
 }
+_SWAPPED: dict[type[exp.Expression], type[exp.Expression]] = {exp.LT: exp.GT, exp.LTE: exp.GTE}
+_READ_ARGS = frozenset({"this", "expression", "expressions", "low", "high", "negate"})
+"""What the translator looks at in a node. Another argument that is set would change the meaning unseen."""
 _ARITHMETIC = {exp.Add: pc.add, exp.Sub: pc.subtract, exp.Mul: pc.multiply}
 
 
@@ -72,22 +76,30 @@ def parse_filter(text: str, schema: pa.Schema) -> Filter:
     """Parse and check a condition against a schema; whatever is wrong is said now, not while reading."""
     tree = _parse(text)
     parsed = Filter(text, frozenset(_names(tree, schema, text)), schema)
-    expression = parsed.to_arrow()
     try:
+        expression = parsed.to_arrow()
         pa.Table.from_batches([], schema=pa.schema([schema.field(c) for c in schema.names])).filter(expression)
-    except (pa.ArrowException, NotImplementedError) as error:
+    except (pa.ArrowException, NotImplementedError, RecursionError) as error:
         raise FilterError(f"the filter {text!r} cannot be evaluated: {_first_line(error)}", value=text) from None
     return parsed
 
 
+@lru_cache(maxsize=64)
 def _parse(text: str) -> exp.Expression:
+    """The tree of a condition; nobody changes it."""
     if len(text) > _limits.FILTER_CHARS or text.count("(") > _limits.FILTER_DEPTH:
-        raise FilterError(f"the filter has {len(text)} characters or is nested too deeply", value=text[:100])
+        raise FilterError(
+            f"the filter {text[:100]!r}... has {len(text)} characters and {text.count('(')} parentheses",
+            value=text[:100],
+            hint=f"{_limits.FILTER_CHARS} characters and {_limits.FILTER_DEPTH} parentheses are allowed: filter the result",
+        )
     try:
         tree = sqlglot.parse_one(text, dialect="spark")
-    except (sqlglot.errors.SqlglotError, RecursionError) as error:
+    except (sqlglot.errors.SqlglotError, RecursionError, ValueError) as error:
         raise FilterError(
-            f"the filter {text!r} does not parse: {_first_line(error)}", value=text, hint="write a SQL condition, like fare > 3"
+            f"the filter {text!r} does not parse: {_first_line(error)}",
+            value=text,
+            hint="write a SQL condition, like fare > 3",
         ) from None
     return tree
 
@@ -97,11 +109,32 @@ def _first_line(error: BaseException) -> str:
 
 
 def _conjuncts(tree: exp.Expression) -> list[exp.Expression]:
-    while isinstance(tree, exp.Paren):
-        tree = tree.this
-    if isinstance(tree, exp.And):
-        return [*_conjuncts(tree.this), *_conjuncts(tree.expression)]
-    return [tree]
+    return _chain(tree, exp.And)
+
+
+def _chain(tree: exp.Expression, kind: type[exp.Expression]) -> list[exp.Expression]:
+    """The terms of a chain of ANDs or of ORs; not by recursion, since a chain may be long."""
+    terms: list[exp.Expression] = []
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        while isinstance(node, exp.Paren):
+            node = node.this
+        if isinstance(node, kind):
+            pending += [node.expression, node.this]
+        else:
+            terms.append(node)
+    return terms
+
+
+def _combined(
+    terms: list[pc.Expression], combine: Callable[[pc.Expression, pc.Expression], pc.Expression]
+) -> pc.Expression:
+    """The terms joined as a balanced tree: Arrow walks it by recursion."""
+    while len(terms) > 1:
+        pairs = [combine(one, two) for one, two in zip(terms[::2], terms[1::2], strict=False)]
+        terms = pairs + terms[len(pairs) * 2 :]
+    return terms[0]
 
 
 def _names(tree: exp.Expression, schema: pa.Schema, text: str) -> frozenset[str]:
@@ -130,6 +163,15 @@ class _Typed:
     expression: pc.Expression | None
     kind: pa.DataType | None
     literal: object = None
+    is_computed: bool = False
+
+    @property
+    def is_null(self) -> bool:
+        return self.expression is None and self.literal is None
+
+    @property
+    def may_be_nan(self) -> bool:
+        return self.is_computed or (self.kind is not None and bool(pa.types.is_floating(self.kind)))
 
 
 class _Translator:
@@ -140,16 +182,20 @@ class _Translator:
         self._schema = schema
 
     def condition(self, node: exp.Expression) -> pc.Expression:
+        if not isinstance(node, exp.Column) and any(
+            value and name not in _READ_ARGS for name, value in node.args.items()
+        ):
+            raise self._unknown(node)
         if isinstance(node, exp.Paren):
             return self.condition(node.this)
         if isinstance(node, exp.And):
-            return self.condition(node.this) & self.condition(node.expression)
+            return _combined([self.condition(term) for term in _chain(node, exp.And)], lambda a, b: a & b)
         if isinstance(node, exp.Or):
-            return self.condition(node.this) | self.condition(node.expression)
+            return _combined([self.condition(term) for term in _chain(node, exp.Or)], lambda a, b: a | b)
         if isinstance(node, exp.Not):
             return ~self.condition(node.this)
         if type(node) in _COMPARE:
-            return _COMPARE[type(node)](*self._pair(node.this, node.expression))
+            return self._compared(type(node), self._value(node.this), self._value(node.expression))
         if isinstance(node, exp.NullSafeEQ):
             return self._null_safe(node)
         if isinstance(node, exp.Is):
@@ -157,10 +203,10 @@ class _Translator:
         if isinstance(node, exp.In):
             return self._in(node)
         if isinstance(node, exp.Between):
-            low, high = node.args["low"], node.args["high"]
-            (value, least), (_, most) = self._pair(node.this, low), self._pair(node.this, high)
-            return (value >= least) & (value <= most)
-        if isinstance(node, exp.Like):
+            value = self._value(node.this)
+            least, most = self._value(node.args["low"]), self._value(node.args["high"])
+            return self._compared(exp.GTE, value, least) & self._compared(exp.LTE, value, most)
+        if isinstance(node, (exp.Like, exp.ILike)):
             return self._like(node)
         if isinstance(node, exp.StartsWith):
             return pc.starts_with(self._text_of(node.this), self._literal_text(node.expression))
@@ -192,6 +238,23 @@ class _Translator:
         if any(value.expression is not None for value in typed):
             return None
         return [self._coerce(value.literal, kind).as_py() for value in typed]
+
+    def _compared(self, operator: type[exp.Expression], left: _Typed, right: _Typed) -> pc.Expression:
+        if operator in _SWAPPED:
+            return self._compared(_SWAPPED[operator], right, left)
+        if operator is exp.NEQ:
+            return ~self._compared(exp.EQ, left, right)
+        one, two = self._meet(left, right.kind), self._meet(right, left.kind)
+        plain = _COMPARE[operator](one, two)
+        if left.is_null or right.is_null or not (left.may_be_nan or right.may_be_nan):
+            return plain
+        # Statistics know nothing of NaN. Where it may be, the expression says so, and no row group is pruned wrongly.
+        nan_one = pc.scalar(False) if left.expression is None else pc.is_nan(one)
+        nan_two = pc.scalar(False) if right.expression is None else pc.is_nan(two)
+        numbers = plain & ~nan_one & ~nan_two
+        if operator is exp.EQ:
+            return numbers | (nan_one & nan_two)
+        return numbers | (nan_one & ~nan_two) if operator is exp.GT else numbers | (nan_one & (nan_two | ~nan_two))
 
     def _pair(self, left: exp.Expression, right: exp.Expression) -> tuple[pc.Expression, pc.Expression]:
         one, two = self._value(left), self._value(right)
@@ -230,7 +293,7 @@ class _Translator:
             left, right = self._pair(node.this, node.expression)
             if isinstance(node, exp.Div):
                 return _Typed(pc.divide(left.cast(pa.float64()), right.cast(pa.float64())), pa.float64())
-            return _Typed(_ARITHMETIC[type(node)](left, right), None)
+            return _Typed(_ARITHMETIC[type(node)](left, right), None, is_computed=True)
         if isinstance(node, (exp.Lower, exp.Upper)):
             change = pc.utf8_lower if isinstance(node, exp.Lower) else pc.utf8_upper
             return _Typed(change(self._text_of(node.this)), pa.string())
@@ -239,7 +302,7 @@ class _Translator:
     def _negated(self, node: exp.Neg) -> _Typed:
         inner = self._value(node.this)
         if inner.expression is not None:
-            return _Typed(pc.negate(inner.expression), inner.kind)
+            return _Typed(pc.negate(inner.expression), inner.kind, is_computed=inner.is_computed)
         if isinstance(inner.literal, (int, Decimal)):
             return _Typed(None, None, -inner.literal)
         raise self._unknown(node)
@@ -247,7 +310,8 @@ class _Translator:
     def _null_safe(self, node: exp.NullSafeEQ) -> pc.Expression:
         left, right = self._pair(node.this, node.expression)
         both_null = left.is_null() & right.is_null()
-        return both_null | ((left == right) & left.is_valid() & right.is_valid())
+        equal = self._compared(exp.EQ, self._value(node.this), self._value(node.expression))
+        return both_null | (equal & left.is_valid() & right.is_valid())
 
     def _is(self, node: exp.Is) -> pc.Expression:
         value = self._value(node.this)
@@ -263,16 +327,14 @@ class _Translator:
         value = self._value(node.this)
         if value.expression is None or node.args.get("query") or not node.expressions:
             raise self._unknown(node)
-        result: pc.Expression | None = None
-        for item in node.expressions:
-            one = value.expression == self._meet(self._value(item), value.kind)
-            result = one if result is None else result | one
-        assert result is not None
-        return result
+        terms = [self._compared(exp.EQ, value, self._value(item)) for item in node.expressions]
+        return _combined(terms, lambda a, b: a | b)
 
-    def _like(self, node: exp.Like) -> pc.Expression:
+    def _like(self, node: exp.Like | exp.ILike) -> pc.Expression:
         ignore_case = isinstance(node, exp.ILike)
-        return pc.match_like(self._text_of(node.this), self._literal_text(node.expression), ignore_case=ignore_case)
+        found = pc.match_like(self._text_of(node.this), self._literal_text(node.expression), ignore_case=ignore_case)
+        # Since version 30 sqlglot says NOT LIKE so, and no longer as a Not around it.
+        return ~found if node.args.get("negate") else found
 
     def _text_of(self, node: exp.Expression) -> pc.Expression:
         typed = self._value(node)
@@ -301,10 +363,14 @@ class _Translator:
 
 
 def _number(text: str) -> int | Decimal:
+    number = Decimal(text)
+    digits = max(len(text), abs(number.adjusted()))
+    if digits > _limits.FILTER_NUMBER_DIGITS:
+        raise FilterError(f"a filter has a number of {digits} digits, no column holds it", value=text)
     try:
         return int(text)
     except ValueError:
-        return Decimal(text)
+        return number
 
 
 def _scalar(literal: object, kind: pa.DataType) -> pa.Scalar:
@@ -322,7 +388,8 @@ def _scalar(literal: object, kind: pa.DataType) -> pa.Scalar:
         return pa.scalar(Decimal(literal)).cast(kind) if not pa.types.is_nested(kind) else pa.scalar(literal, kind)
     if isinstance(literal, Decimal):
         if pa.types.is_decimal(kind):
-            return pa.scalar(literal, pa.decimal128(38, max(0, -int(literal.as_tuple().exponent))))
+            # As few digits as the literal has: Arrow's common type with the column must hold both in 38.
+            return pa.scalar(Decimal(format(literal, "f")))
         return pa.scalar(float(literal))
     if isinstance(literal, int) and (pa.types.is_decimal(kind) or pa.types.is_floating(kind)):
         return pa.scalar(Decimal(literal)) if pa.types.is_decimal(kind) else pa.scalar(float(literal))

@@ -23,7 +23,9 @@ class FilterConstraint:
         """The constraint, or None if the filter says nothing of the partition columns."""
         if condition is None:
             return None
-        certain = frozenset(f for f in partition_fields if f in condition.schema.names and _is_certain(condition.schema, f))
+        certain = frozenset(
+            f for f in partition_fields if f in condition.schema.names and _is_certain(condition.schema, f)
+        )
         part = condition.restricted_to(certain)
         return None if part is None else FilterConstraint(part)
 
@@ -31,13 +33,24 @@ class FilterConstraint:
         if field not in self._condition.columns:
             return None
         values = self._condition.values_of(field)
-        return None if values is None else [_path_text(value) for value in values]
+        if values is None or any(isinstance(value, float) for value in values):
+            # 10.0 is equal to an integer column's 10, but not its text.
+            return None
+        return [_path_text(value) for value in values]
+
+    def may_span_folders(self, field: str) -> bool:
+        schema = self._condition.schema
+        return (
+            field not in schema.names or not _is_certain(schema, field) or pa.types.is_string(schema.field(field).type)
+        )
 
     def keep(self, values: Sequence[dict[str, str | None]]) -> Sequence[bool]:
         if not values:
             return []
         schema = self._condition.schema
-        columns = {name: _typed([row[name] for row in values], schema.field(name).type) for name in self._condition.columns}
+        columns = {
+            name: _typed([row[name] for row in values], schema.field(name).type) for name in self._condition.columns
+        }
         rows = pa.table({**columns, "__row": np.arange(len(values))})
         kept = set(rows.filter(self._condition.to_arrow())["__row"].to_pylist())
         unsure = {i for column in columns.values() for i in _unparsed(column, values)}

@@ -7,7 +7,7 @@ still be the one that wins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -92,7 +92,7 @@ def _row_groups(
     file: pq.ParquetFile, source: pa.NativeFile, condition: pc.Expression | None, schema: pa.Schema
 ) -> list[int]:
     every = list(range(file.metadata.num_row_groups))
-    if condition is None or len(every) == 0:
+    if condition is None or len(every) == 0 or not _statistics_count(file.schema_arrow, schema):
         return every
     fragment = ds.ParquetFileFormat().make_fragment(source)
     try:
@@ -102,9 +102,23 @@ def _row_groups(
         return every
 
 
-def _merged(
-    storage: Storage, plan: ScanPlan, file_slice: FileSlice, use_threads: bool
-) -> Iterator[pa.RecordBatch]:
+def _statistics_count(stored: Iterable[pa.Field], wanted: Iterable[pa.Field]) -> bool:
+    """Whether the file's statistics bound the values as they are read.
+
+    They do not where a value changes on the way: 0.1 as a float is not 0.1 as a double, and 9 < 10 but '9' > '10'.
+    """
+    kinds = {field.name: field.type for field in stored}
+    for field in wanted:
+        old, new = kinds.get(field.name, field.type), field.type
+        if pa.types.is_struct(old) and pa.types.is_struct(new):
+            if not _statistics_count(old, new):
+                return False
+        elif old != new and (pa.types.is_floating(new) or pa.types.is_string(new)):
+            return False
+    return True
+
+
+def _merged(storage: Storage, plan: ScanPlan, file_slice: FileSlice, use_threads: bool) -> Iterator[pa.RecordBatch]:
     spec = plan.merge
     if spec is None:
         raise InternalError("a slice with logs was planned without merge rules", file=file_slice.logs[0].path)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from tidelake.errors import ColumnNotFoundError, InvalidError
+from tidelake.errors import ColumnNotFoundError, InvalidError, TidelakeError
 from tidelake.filegroup import FileSlice, ViewPoint
 from tidelake.merge import LogContext, MergeSpec, merge_spec
 from tidelake.query.filters import Filter, parse_filter
@@ -21,6 +21,7 @@ from tidelake.query.table_schema import TableSchema, table_schema
 from tidelake.storage import Storage
 
 MODES = ("snapshot", "read_optimized")
+NOW = ViewPoint()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class ScanRequest:
 
     columns: tuple[str, ...] | None = None
     filter: str | None = None
-    point: ViewPoint = ViewPoint()
+    point: ViewPoint = NOW
     mode: str = "snapshot"
 
     def __post_init__(self) -> None:
@@ -71,6 +72,13 @@ class ScanRequest:
 
 def plan_scan(source: TableSource, request: ScanRequest) -> ScanPlan:
     """Find the slices and decide how to read them."""
+    try:
+        return _planned(source, request)
+    except TidelakeError as error:
+        raise error.with_context(table=source.storage.uri) from None
+
+
+def _planned(source: TableSource, request: ScanRequest) -> ScanPlan:
     view = source.view(request.point)
     known = table_schema(source)
     condition = None if request.filter is None else parse_filter(request.filter, known.schema)
@@ -86,7 +94,11 @@ def plan_scan(source: TableSource, request: ScanRequest) -> ScanPlan:
 
 
 def _plan(
-    slices: tuple[FileSlice, ...], known: TableSchema, output: pa.Schema, condition: Filter | None, spec: MergeSpec | None
+    slices: tuple[FileSlice, ...],
+    known: TableSchema,
+    output: pa.Schema,
+    condition: Filter | None,
+    spec: MergeSpec | None,
 ) -> ScanPlan:
     needed = set(output.names)
     if condition is not None:

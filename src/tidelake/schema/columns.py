@@ -23,7 +23,7 @@ def column_types(schema: pa.Schema) -> frozenset[str]:
 
 @lru_cache(maxsize=256)
 def struct_paths(types: frozenset[str]) -> frozenset[str]:
-    """Of ``column_types``, the paths that lead through structs alone: how parquet files lay out lists and maps differs."""
+    """Of ``column_types``, the paths through structs alone: parquet files lay out lists and maps in many ways."""
     inner = {f"{path}." for path, kind in (text.split(" ", 1) for text in types) if kind in ("list", "map")}
     paths = (text.split(" ", 1)[0] for text in types)
     return frozenset(path for path in paths if not any(path.startswith(prefix) for prefix in inner))

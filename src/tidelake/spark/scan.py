@@ -7,6 +7,7 @@ Arrow batches.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import reduce
 from typing import Any
@@ -42,8 +43,6 @@ def scan_to_spark(spark: SparkSession, storage: Storage, plan: ScanPlan) -> Data
 
 def spark_schema(schema: pa.Schema) -> StructType:
     """An Arrow schema as Spark's."""
-    import json
-
     return StructType.fromJson(json.loads(arrow_to_spark_json(schema)))
 
 

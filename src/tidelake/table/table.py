@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,9 +14,11 @@ from tidelake.filegroup import FileSlice
 from tidelake.format.history import ArchivedInstant
 from tidelake.observe import TableSummary, summarise, summary_html
 from tidelake.query import PointInTime, ScanRequest, TableSource, table_schema
+from tidelake.schema import ddl_to_arrow, spark_json_to_arrow
 from tidelake.storage import Storage, open_storage
 from tidelake.table.scan import Scan
 from tidelake.timeline import Timeline
+from tidelake.write import Commit, FileOptions, WriteRequest, create, delete_partitions, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +69,7 @@ class Table:
     def scan(
         self,
         columns: Sequence[str] | None = None,
-        filter: str | None = None,  # noqa: A002 - the public name
+        filter: str | None = None,
         as_of: PointInTime | None = None,
         as_of_completion: PointInTime | None = None,
         mode: str = "snapshot",
@@ -84,6 +86,33 @@ class Table:
         wanted = None if columns is None else tuple(columns)
         return Scan(source, ScanRequest(wanted, filter, point, mode), self._spark)
 
+    def insert(self, data: object, *, metadata: Mapping[str, str] | None = None) -> Commit:
+        """Add rows as they are: no look-up, no deduplication."""
+        return self._write("insert", data, metadata)
+
+    def bulk_insert(self, data: object, *, metadata: Mapping[str, str] | None = None) -> Commit:
+        """Add many rows, sorted by partition and key."""
+        return self._write("bulk_insert", data, metadata)
+
+    def upsert(self, data: object, *, metadata: Mapping[str, str] | None = None) -> Commit:
+        """Update rows whose key the table has, by its merge rules, and insert the others."""
+        return self._write("upsert", data, metadata)
+
+    def insert_overwrite(self, data: object, *, metadata: Mapping[str, str] | None = None) -> Commit:
+        """Replace the content of every partition that the data has rows for."""
+        return self._write("insert_overwrite", data, metadata)
+
+    def insert_overwrite_table(self, data: object, *, metadata: Mapping[str, str] | None = None) -> Commit:
+        """Replace the content of the whole table."""
+        return self._write("insert_overwrite_table", data, metadata)
+
+    def delete_partitions(self, partitions: Sequence[str], *, metadata: Mapping[str, str] | None = None) -> Commit:
+        """Empty these partitions, named by their paths (``day=2026-01-31``)."""
+        if isinstance(partitions, str):
+            raise InvalidError("partitions is a list of paths, not a text", value=partitions)
+        request = self._request("delete_partitions", metadata)
+        return delete_partitions(self._source.storage, self._clock, list(partitions), request)
+
     def summary(self) -> TableSummary:
         """What the table is, how large, and what happened to it last."""
         return summarise(self._refreshed())
@@ -94,6 +123,14 @@ class Table:
 
     def _repr_html_(self) -> str:
         return summary_html(self.summary())
+
+    def _write(self, operation: str, data: object, metadata: Mapping[str, str] | None) -> Commit:
+        return write(self._source.storage, self._clock, data, self._request(operation, metadata))
+
+    def _request(self, operation: str, metadata: Mapping[str, str] | None) -> WriteRequest:
+        properties = self._source.config.properties
+        files = FileOptions(log_format=properties.get("hoodie.logfile.data.block.format", "parquet"))
+        return WriteRequest(operation, dict(metadata or {}), files, properties.get("tidelake.event.time.field"))
 
     def _refreshed(self) -> TableSource:
         self._source = self._source.refresh()
@@ -115,3 +152,50 @@ def open_table(
     ticking = clock or SystemClock()
     opened = storage if storage is not None else open_storage(str(path), storage_options, ticking)
     return Table(TableSource.load(opened), ticking, spark)
+
+
+def create_table(
+    path: str,
+    schema: object,
+    name: str | None = None,
+    record_key: str | Sequence[str] = "id",
+    partition_by: str | Sequence[str] = (),
+    table_type: str = "MERGE_ON_READ",
+    ordering_fields: str | Sequence[str] = (),
+    event_time_field: str | None = None,
+    options: Mapping[str, str] | None = None,
+    *,
+    spark: SparkSession | None = None,
+    storage: Storage | None = None,
+    storage_options: dict[str, str] | None = None,
+    clock: Clock | None = None,
+) -> Table:
+    """Make a table. ``schema`` is a pyarrow schema, a Spark StructType or DDL text (``"id bigint, name string"``)."""
+    ticking = clock or SystemClock()
+    opened = storage if storage is not None else open_storage(str(path), storage_options, ticking)
+    create(
+        opened,
+        _arrow_schema(schema),
+        name=name or str(path).rstrip("/").rpartition("/")[2],
+        record_key=_names(record_key),
+        partition_by=_names(partition_by),
+        table_type=table_type,
+        ordering_fields=_names(ordering_fields),
+        event_time_field=event_time_field,
+        options=dict(options or {}),
+    )
+    return open_table(path, spark, storage=opened, clock=ticking)
+
+
+def _names(value: str | Sequence[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _arrow_schema(schema: object) -> pa.Schema:
+    if isinstance(schema, pa.Schema):
+        return schema.remove_metadata()
+    if isinstance(schema, str):
+        return ddl_to_arrow(schema)
+    if type(schema).__module__.startswith("pyspark"):
+        return spark_json_to_arrow(schema.json())  # type: ignore[attr-defined]
+    raise InvalidError(f"a schema cannot be taken from a {type(schema).__name__}", value=type(schema).__name__)

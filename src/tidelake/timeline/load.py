@@ -23,6 +23,7 @@ from tidelake.timeline.instant import Instant, Timeline
 
 R = TypeVar("R", bound=AvroRecord)
 _READERS = 16
+_TIME_DIGITS = 17
 _OPERATION_BYTES = 1024 * 1024
 _PLANNED_OPERATIONS = {"compaction": "COMPACT", "logcompaction": "LOG_COMPACT", "clustering": "CLUSTER"}
 
@@ -70,7 +71,7 @@ def load_timeline(storage: Storage, config: TableConfig) -> Timeline:
 
 def _is_legacy(name: str) -> bool:
     time, _, action = name.partition(".")
-    return time.isascii() and time.isdigit() and action in COMPLETED_NAMES
+    return time.isascii() and time.isdigit() and len(time) <= _TIME_DIGITS and action in COMPLETED_NAMES
 
 
 class TimelineReader:

@@ -31,8 +31,12 @@ def timeline_zone(is_utc: bool) -> tzinfo | None:
 
 def format_instant(epoch_ms: int, zone: tzinfo | None) -> str:
     """An epoch time as an instant time in the table's zone."""
-    moment = utc_from_ms(epoch_ms).astimezone(zone)
-    return moment.strftime("%Y%m%d%H%M%S") + f"{epoch_ms % 1000:03d}"
+    return _digits(utc_from_ms(epoch_ms).astimezone(zone), epoch_ms % 1000)
+
+
+def _digits(moment: datetime, millis: int) -> str:
+    # Not %Y, which does not fill up years before 1000 on every platform.
+    return f"{moment.year:04d}{moment:%m%d%H%M%S}{millis:03d}"
 
 
 def parse_instant(instant: str, zone: tzinfo | None) -> int:
@@ -48,13 +52,13 @@ def parse_instant(instant: str, zone: tzinfo | None) -> int:
 
 
 def next_instant(instant: str) -> str:
-    """One millisecond later; special small times of Apache Hudi (all zeros) count up as numbers."""
+    """One millisecond later; what is no time of the calendar (Apache Hudi's small times of zeros) counts as a number."""
     try:
-        moment = datetime.strptime(instant[:14], "%Y%m%d%H%M%S").replace(microsecond=int(instant[14:17] or "999") * 1000)
-    except ValueError:
+        second = datetime.strptime(instant[:14], "%Y%m%d%H%M%S")
+        later = second + timedelta(milliseconds=int(instant[14:17] or "999") + 1)
+    except (ValueError, OverflowError):
         return str(int(instant) + 1).zfill(len(instant))
-    later = moment + timedelta(milliseconds=1)
-    return later.strftime("%Y%m%d%H%M%S") + f"{later.microsecond // 1000:03d}"
+    return _digits(later, later.microsecond // 1000)
 
 
 def as_instant(value: str | datetime | date, zone: tzinfo | None) -> str:
@@ -66,7 +70,7 @@ def as_instant(value: str | datetime | date, zone: tzinfo | None) -> str:
         aware = value if value.tzinfo else _aware(value, zone)
         return format_instant(_epoch_ms(aware), zone)
     if isinstance(value, date):
-        return value.strftime("%Y%m%d") + "000000000"
+        return f"{value.year:04d}{value:%m%d}000000000"
     text = str(value).strip()
     if _DIGITS.fullmatch(text):
         return text if len(text) == 17 else text + ("999" if len(text) == 14 else "000000000")
@@ -82,17 +86,22 @@ def _from_iso(match: re.Match[str], text: str, zone: tzinfo | None) -> str:
     year, month, day, hour, minute, second, fraction, offset = match.groups()
     millis = int((fraction or "0").ljust(3, "0")[:3])
     try:
-        moment = datetime(int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0), millis * 1000)
+        moment = datetime(
+            int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0), millis * 1000
+        )
     except ValueError as error:
         raise InvalidError(f"{text!r} is not a point in time: {error}", value=text) from None
     if offset is None:
-        return moment.strftime("%Y%m%d%H%M%S") + f"{millis:03d}"
+        return _digits(moment, millis)
     if offset == "Z":
         shift = timedelta(0)
     else:
         sign = -1 if offset[0] == "-" else 1
         shift = sign * timedelta(hours=int(offset[1:3]), minutes=int(offset[-2:]))
-    return format_instant(_epoch_ms(moment.replace(tzinfo=timezone(shift))), zone)
+    try:
+        return format_instant(_epoch_ms(moment.replace(tzinfo=timezone(shift))), zone)
+    except (ValueError, OverflowError) as error:
+        raise InvalidError(f"{text!r} is not a point in time: {error}", value=text) from None
 
 
 def _aware(moment: datetime, zone: tzinfo | None) -> datetime:

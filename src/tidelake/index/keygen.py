@@ -1,0 +1,129 @@
+"""Record keys and partition paths of incoming rows, whole columns at a time, as Apache Hudi's key generators make them.
+
+Partition paths are made once per distinct combination of partition values. A value that would leave the table's folder,
+or whose path another value also has, is refused: rows of different partitions must never meet in one folder.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidelake.config import TableConfig
+from tidelake.errors import InvalidError, UnsupportedError
+from tidelake.filegroup import NULL_PARTITION, PartitionCodec
+
+NULL_KEY = "__null__"
+EMPTY_KEY = "__empty__"
+SAMPLES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class KeyGenerator:
+    """How a table's keys and partition paths are made."""
+
+    key_fields: tuple[str, ...]
+    is_complex: bool
+    codec: PartitionCodec
+
+    @staticmethod
+    def of(config: TableConfig) -> KeyGenerator:
+        if config.key_generator not in ("SIMPLE", "COMPLEX", "NON_PARTITION"):
+            raise UnsupportedError(
+                f"tables with the key generator {config.key_generator} are not written",
+                value=config.key_generator,
+                table=config.name,
+            )
+        is_complex = config.key_generator == "COMPLEX" or len(config.record_key_fields) > 1
+        return KeyGenerator(config.record_key_fields, is_complex, PartitionCodec.of(config))
+
+    def keys(self, batch: pa.RecordBatch | pa.Table) -> pa.Array:
+        """The record key of each row; null and empty keys are refused."""
+        return record_keys(batch, self.key_fields, self.is_complex)
+
+    def partition_paths(self, batch: pa.RecordBatch | pa.Table) -> pa.Array:
+        """The partition path of each row."""
+        fields = self.codec.fields
+        if not fields:
+            return pa.repeat(pa.scalar("", pa.string()), batch.num_rows)
+        texts = {field: value_text(_whole(batch.column(field)), field) for field in fields}
+        combined = pl.DataFrame({field: pl.Series(field, text, dtype=pl.String) for field, text in texts.items()})
+        distinct = combined.unique(maintain_order=True)
+        paths = [self._path(row) for row in distinct.rows()]
+        if len(set(paths)) != len(paths):
+            twice = next(path for path in paths if paths.count(path) > 1)
+            raise InvalidError(
+                f"different partition values have the same path {twice!r}",
+                value=twice,
+                hint="set hoodie.datasource.write.partitionpath.urlencode=true when the table is made",
+            )
+        named = distinct.with_columns(pl.Series("__path", paths, dtype=pl.String))
+        joined = combined.join(named, on=list(fields), how="left", nulls_equal=True, maintain_order="left")
+        return pc.cast(joined["__path"].to_arrow(), pa.string())
+
+    def _path(self, values: tuple[str | None, ...]) -> str:
+        segments = [self._segment(level, value) for level, value in enumerate(values)]
+        return "/".join(segments)
+
+    def _segment(self, level: int, value: str | None) -> str:
+        field = self.codec.fields[level]
+        if value in ("", NULL_PARTITION):
+            raise InvalidError(
+                f"the partition column {field!r} has the value {value!r}, whose path is that of null", value=value
+            )
+        if value is not None and not self.codec.url_encoded:
+            slashes_are_levels = len(self.codec.fields) == 1 and not self.codec.hive_style
+            parts = value.split("/") if slashes_are_levels else [value]
+            if "\0" in value or any(part in ("", ".", "..") or "/" in part or part == ".hoodie" for part in parts):
+                raise InvalidError(
+                    f"the partition column {field!r} has the value {value!r}, which is no name of a folder",
+                    value=value,
+                    hint="set hoodie.datasource.write.partitionpath.urlencode=true when the table is made",
+                )
+        segment = self.codec.segment(level, value)
+        if segment in (".", "..", ".hoodie"):
+            raise InvalidError(
+                f"the partition column {field!r} has the value {value!r}, no name of a folder", value=value
+            )
+        return segment
+
+
+def record_keys(batch: pa.RecordBatch | pa.Table, key_fields: tuple[str, ...], is_complex: bool) -> pa.Array:
+    """The record key of each row, from its key columns; null and empty keys are refused."""
+    parts = [value_text(_whole(batch.column(name)), name) for name in key_fields]
+    empty = np.ones(batch.num_rows, dtype=np.bool_)
+    for part in parts:
+        empty &= np.asarray(pc.fill_null(pc.equal(part, ""), True))
+    if empty.any():
+        rows = np.flatnonzero(empty)
+        raise InvalidError(
+            f"{len(rows)} rows have a null or empty record key ({', '.join(key_fields)}), the first at row {rows[0]}",
+            value=", ".join(str(row) for row in rows[:SAMPLES]),
+        )
+    if not is_complex:
+        return parts[0]
+    named = []
+    for name, part in zip(key_fields, parts, strict=True):
+        text = pc.if_else(pc.equal(part, ""), EMPTY_KEY, part)
+        named.append(pc.binary_join_element_wise(name, pc.fill_null(text, NULL_KEY), ":"))
+    return named[0] if len(named) == 1 else pc.binary_join_element_wise(*named, ",")
+
+
+def value_text(column: pa.Array, name: str) -> pa.Array:
+    """A column's values as text, in the form in which Apache Hudi writes them into keys and paths."""
+    kind = column.type
+    if pa.types.is_string(kind):
+        return column
+    if pa.types.is_timestamp(kind):
+        return pc.cast(pc.cast(column, pa.int64()), pa.string())
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date32(kind) or pa.types.is_decimal(kind):
+        return pc.cast(column, pa.string())
+    raise UnsupportedError(f"the column {name!r} has type {kind}, of which no key can be made", value=name)
+
+
+def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -1,0 +1,199 @@
+"""How an instant moves: begun by put-if-absent, made true by one turn of the head.
+
+``begin`` takes an instant time for one process alone: heartbeat, requested file, then a look for another action with the
+same time. ``publish`` makes one timeline file true:
+
+1. finish whoever had the last turn and died;
+2. read the timeline and decide on it (a conflict, a rollback that names us: nothing was visible);
+3. draw a completion time above every time known;
+4. stage the bytes under a name with our nonce;
+5. put-if-match the head: **the decision**. Lost: from 1. Unknown: the head, or the file on the timeline, tells;
+6. put the timeline file, unless others have done it;
+7. remove the staged bytes.
+
+Nothing can be published between 1 and 5, so what was checked at 2 holds at 5. After 5 recovery finishes, never undoes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tidelake._clock import Clock
+from tidelake.config import TableConfig
+from tidelake.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    NotFoundError,
+    PreconditionError,
+    UnavailableError,
+)
+from tidelake.format.names import State, TimelineName, parse_timeline_name
+from tidelake.storage import Storage
+from tidelake.timeline.head import STAGED_DIR, Head, read_head, staged_path
+from tidelake.timeline.instant import Timeline
+from tidelake.timeline.load import load_timeline
+from tidelake.timeline.times import InstantGenerator, timeline_zone
+
+HEARTBEAT_DIR = ".hoodie/.heartbeat"
+TURNS = 100
+"""How often a publisher tries again after losing its turn to others."""
+DRAWS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """What a turn publishes: a timeline file and its content.
+
+    A completed file's name is made when its completion time is drawn; a plan has its own time drawn for it.
+    """
+
+    action: str
+    state: State
+    instant: str | None
+    content: Callable[[str], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What a turn made true."""
+
+    instant: str
+    completion: str | None
+    file: str
+
+
+Decide = Callable[[Timeline], Publication | Published]
+"""Looks at the timeline and says what to publish; raises if it must not be; says what is there if it is already."""
+
+
+class Transitions:
+    """Moves the instants of one table."""
+
+    def __init__(self, storage: Storage, config: TableConfig, clock: Clock) -> None:
+        self._storage = storage
+        self._config = config
+        self._clock = clock
+        self.generator = InstantGenerator(clock, timeline_zone(config.timezone_is_utc))
+
+    def path(self, name: TimelineName | str) -> str:
+        """A timeline file's path."""
+        return f"{self._config.timeline_dir}/{name}"
+
+    def load(self) -> Timeline:
+        """The timeline as it is now."""
+        return load_timeline(self._storage, self._config)
+
+    def begin(self, action: str, requested: bytes, inflight: bytes) -> tuple[str, Timeline]:
+        """Take a fresh instant for an action: heartbeat, requested, inflight. Returns it, and the timeline before it."""
+        self.finish_last_turn()
+        for _ in range(DRAWS):
+            timeline = self.load()
+            instant = self.generator.draw(self._greatest(timeline))
+            try:
+                self._storage.put_if_absent(f"{HEARTBEAT_DIR}/{instant}", b"")
+            except AlreadyExistsError:
+                continue
+            name = TimelineName(instant, action, State.REQUESTED)
+            self._storage.put_if_absent(self.path(name), requested)
+            if self._is_alone(name):
+                self._storage.put_if_absent(self.path(TimelineName(instant, action, State.INFLIGHT)), inflight)
+                return instant, timeline
+            self._storage.delete(self.path(name))
+            self._storage.delete(f"{HEARTBEAT_DIR}/{instant}")
+        raise UnavailableError(f"no free instant time was found in {DRAWS} tries", table=self._storage.uri)
+
+    def publish(self, decide: Decide) -> Published:
+        """Make one timeline file true."""
+        for _ in range(TURNS):
+            head, version = self.finish_last_turn()
+            leftovers = self._staged()
+            timeline = self.load()
+            decided = decide(timeline)
+            if isinstance(decided, Published):
+                return decided
+            drawn = self.generator.draw(max(self._greatest(timeline), head.completion, head.instant))
+            done = self._turn(head, version, decided, drawn)
+            if done is not None:
+                self._sweep(leftovers)
+                return done
+        raise ConflictError(f"other writers took {TURNS} turns in a row", table=self._storage.uri, hint="try again")
+
+    def finish_last_turn(self) -> tuple[Head, str]:
+        """Publish what the head names, if its publisher has not; returns the head and its version."""
+        head, version = read_head(self._storage, self._greatest(self.load()), self._clock.new_id())
+        if head.file:
+            self._finish(head)
+        return head, version
+
+    def _turn(self, head: Head, version: str, wanted: Publication, drawn: str) -> Published | None:
+        instant = wanted.instant or drawn
+        completion = drawn if wanted.state is State.COMPLETED else None
+        name = str(TimelineName(instant, wanted.action, wanted.state, completion))
+        nonce = self._clock.new_id()
+        staged = staged_path(name, nonce)
+        self._storage.put(staged, wanted.content(drawn))
+        new = Head(head.n + 1, instant, name, completion or drawn, nonce)
+        done = Published(instant, completion, name)
+        try:
+            self._storage.put_if_match(_HEAD, new.encode(), version)
+        except (PreconditionError, UnavailableError) as error:
+            if isinstance(error, UnavailableError) and not isinstance(error, PreconditionError) and not error.retryable:
+                raise
+            if not self._was_ours(new):
+                self._storage.delete(staged)
+                return None
+        self._finish(new)
+        return done
+
+    def _was_ours(self, new: Head) -> bool:
+        """After a turn that was lost or whose answer was: did the head become ours?"""
+        now, _ = read_head(self._storage, "", self._clock.new_id())
+        return now.nonce == new.nonce or self._storage.exists(self.path(new.file))
+
+    def _finish(self, head: Head) -> None:
+        """Put the file that the head names, if it is not there, from the staged bytes; then remove those."""
+        staged = head.staged_path
+        try:
+            content = self._storage.get(staged)
+        except NotFoundError:
+            return
+        if not self._storage.exists(self.path(head.file)) and self._may_finish(head):
+            try:
+                self._storage.put_if_absent(self.path(head.file), content)
+            except AlreadyExistsError:
+                pass
+        self._storage.delete(staged)
+
+    def _may_finish(self, head: Head) -> bool:
+        """A completed file is put only while its instant was not taken back since."""
+        name = parse_timeline_name(head.file)
+        if name is None or name.state is not State.COMPLETED:
+            return True
+        began = State.INFLIGHT if name.action == "savepoint" else State.REQUESTED
+        return any(
+            other.requested_time == name.requested_time and other.state is began
+            for other in self._names_of(name.requested_time)
+        )
+
+    def _names_of(self, instant: str) -> list[TimelineName]:
+        names = (info.path.rpartition("/")[2] for info in self._storage.list_dir(self._config.timeline_dir)[1])
+        parsed = (parse_timeline_name(name) for name in names if name.startswith(instant))
+        return [name for name in parsed if name is not None]
+
+    def _is_alone(self, mine: TimelineName) -> bool:
+        return all(other.action == mine.action for other in self._names_of(mine.requested_time))
+
+    def _staged(self) -> list[str]:
+        return [info.path for info in self._storage.list_dir(STAGED_DIR)[1]]
+
+    def _sweep(self, leftovers: list[str]) -> None:
+        """Staged bytes that were there before a turn of ours succeeded belong to turns that were lost for ever."""
+        for path in leftovers:
+            self._storage.delete(path)
+
+    def _greatest(self, timeline: Timeline) -> str:
+        return timeline.greatest_time
+
+
+_HEAD = ".hoodie/.tidelake/head"

@@ -1,0 +1,8 @@
+"""Writing: prepare, tag, write files, commit; conflicts, rollback, recovery."""
+
+from tidelake.write.context import FileOptions
+from tidelake.write.create import create
+from tidelake.write.job import WriteRequest, delete_partitions, write
+from tidelake.write.transaction import Commit, recover
+
+__all__ = ["Commit", "FileOptions", "WriteRequest", "create", "delete_partitions", "recover", "write"]

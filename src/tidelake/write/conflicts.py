@@ -1,0 +1,92 @@
+"""Conflicts: what completed since a write began, and whether it touched what the write touches.
+
+Per file group, as Apache Hudi: two writes that change one file group conflict, except that a compaction never conflicts
+with log appends, since logs completed after its request lie on top of it. A write that replaces whole partitions conflicts
+with every write into them. Inserted keys are compared with the keys of base files that appeared meanwhile, so that one
+new key never becomes two rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tidelake.errors import ConflictError
+from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata, WriteStat
+from tidelake.format.names import parse_base_name
+from tidelake.format.plans import RequestedReplaceMetadata
+from tidelake.timeline import Instant, Timeline, TimelineReader
+
+SERVICES = frozenset({"COMPACT", "LOG_COMPACT"})
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What a write touches: file groups it changes or retires, partitions it replaces whole, partitions it inserts into."""
+
+    groups: frozenset[tuple[str, str]]
+    replaced_partitions: frozenset[str] = frozenset()
+    inserted_partitions: frozenset[str] = frozenset()
+
+
+def check_conflicts(
+    footprint: Footprint,
+    start: Timeline,
+    now: Timeline,
+    reader: TimelineReader,
+    has_inserted_key: Callable[[WriteStat], str | None],
+) -> None:
+    """Raise ConflictError if a write that completed since ``start``, or a pending clustering, is in the way."""
+    before = {i.requested_time for i in start.completed_writes}
+    for instant in now.completed_writes:
+        if instant.requested_time not in before:
+            _check_completed(footprint, instant, reader.commit(instant), has_inserted_key)
+    for instant in now.pending:
+        if instant.pending_action == "clustering":
+            _check_clustering(footprint, instant, reader)
+
+
+def _check_completed(
+    footprint: Footprint, instant: Instant, commit: CommitMetadata, has_inserted_key: Callable[[WriteStat], str | None]
+) -> None:
+    if commit.operation_type in SERVICES:
+        return
+    for stat in commit.stats:
+        group = (stat.partition_path or "", stat.file_id or "")
+        if group in footprint.groups:
+            raise _conflict(instant, commit, f"changed the file group {group[1]} of partition {group[0]!r}")
+        if group[0] in footprint.replaced_partitions:
+            raise _conflict(instant, commit, f"wrote into the partition {group[0]!r} that this write replaces")
+        if group[0] in footprint.inserted_partitions and _is_new_base(stat):
+            key = has_inserted_key(stat)
+            if key is not None:
+                raise _conflict(instant, commit, f"inserted the key {key!r} that this write inserts too")
+    if isinstance(commit, ReplaceCommitMetadata):
+        for partition, file_ids in (commit.partition_to_replace_file_ids or {}).items():
+            for file_id in file_ids:
+                if (partition, file_id) in footprint.groups:
+                    raise _conflict(instant, commit, f"retired the file group {file_id} of partition {partition!r}")
+
+
+def _check_clustering(footprint: Footprint, instant: Instant, reader: TimelineReader) -> None:
+    plan = reader.record(RequestedReplaceMetadata, instant.requested_file_name).clustering_plan
+    for group in (plan.input_groups or ()) if plan else ():
+        for part in group.slices or ():
+            if (part.partition_path or "", part.file_id or "") in footprint.groups:
+                raise ConflictError(
+                    f"a clustering is about to rewrite the file group {part.file_id}",
+                    instant=instant.requested_time,
+                    hint="wait until it has completed, or roll it back",
+                )
+
+
+def _is_new_base(stat: WriteStat) -> bool:
+    return stat.prev_commit in (None, "null") and parse_base_name((stat.path or "").rpartition("/")[2]) is not None
+
+
+def _conflict(instant: Instant, commit: CommitMetadata, what: str) -> ConflictError:
+    return ConflictError(
+        f"{(commit.operation_type or 'a write').lower()} {instant.requested_time} {what}",
+        instant=instant.requested_time,
+        hint="read again and redo the write",
+    )

@@ -1,0 +1,46 @@
+"""What every task of a write knows: one frozen value that travels to workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidelake._limits import MIB
+from tidelake.config import TableConfig
+from tidelake.format.avro_arrow import avro_json
+from tidelake.merge import MergeSpec
+
+
+@dataclass(frozen=True, slots=True)
+class FileOptions:
+    """How data files are written."""
+
+    compression: str = "zstd"
+    row_group_rows: int = 1_000_000
+    target_base_bytes: int = 120 * MIB
+    small_base_bytes: int = 100 * MIB
+    log_format: str = "parquet"
+    has_bloom: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class WriteContext:
+    """The table and the instant that are being written; ``schema`` is the user schema of the rows."""
+
+    config: TableConfig
+    schema: pa.Schema
+    merge: MergeSpec
+    instant: str
+    files: FileOptions
+    event_time_field: str | None = None
+
+    @property
+    def schema_text(self) -> str:
+        """The table's Avro schema, as commits hold it."""
+        return avro_json(self.schema, self.config.name)
+
+    @property
+    def stored_schema_text(self) -> str:
+        """The Avro schema of stored records, with meta columns."""
+        return avro_json(self.schema, self.config.name, meta_columns=True)

@@ -1,0 +1,178 @@
+"""Making a table: its properties, checked, put once.
+
+Everything that could never work is said here and not at the first write: columns that do not exist, reserved names, types
+that cannot be keys or ordering values, combinations that Apache Hudi would refuse.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from tidelake.config import UnknownOptionWarning, parse_table_config
+from tidelake.errors import AlreadyExistsError, InvalidError
+from tidelake.format.avro_arrow import avro_json
+from tidelake.format.names import PROPERTIES_FILE
+from tidelake.format.properties import encode_properties, table_checksum
+from tidelake.index import value_text
+from tidelake.merge.ordering import type_family
+from tidelake.schema import META_COLUMN_NAMES
+from tidelake.storage import Storage
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_RESERVED_PREFIXES = ("_hoodie_", "__tidelake")
+_ALLOWED_META = ("_hoodie_is_deleted", "_hoodie_operation")
+_STORED_OPTIONS = (
+    "hoodie.table.version",
+    "hoodie.database.name",
+    "hoodie.record.merge.mode",
+    "hoodie.datasource.write.hive_style_partitioning",
+    "hoodie.datasource.write.partitionpath.urlencode",
+    "hoodie.table.timeline.timezone",
+    "hoodie.logfile.data.block.format",
+)
+
+
+def create(
+    storage: Storage,
+    schema: pa.Schema,
+    *,
+    name: str,
+    record_key: Sequence[str],
+    partition_by: Sequence[str],
+    table_type: str,
+    ordering_fields: Sequence[str],
+    event_time_field: str | None,
+    options: Mapping[str, str],
+) -> None:
+    """Put the properties of a new table; ``InvalidError`` says what is wrong with them."""
+    _check_names(schema, name)
+    _check_columns(schema, record_key, partition_by, ordering_fields, event_time_field)
+    properties = _properties(
+        schema, name, record_key, partition_by, table_type, ordering_fields, event_time_field, options
+    )
+    parse_table_config(properties)
+    try:
+        storage.put_if_absent(PROPERTIES_FILE, encode_properties(properties, ("Properties saved by Tidelake",)))
+    except AlreadyExistsError:
+        raise InvalidError(
+            f"{storage.uri} is a table already", value=storage.uri, hint="open it with open_table"
+        ) from None
+
+
+def _check_names(schema: pa.Schema, name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise InvalidError(f"{name!r} is no name of a table", value=name, hint="use letters, digits, _ . and -")
+    twice = [column for column in schema.names if schema.names.count(column) > 1]
+    if twice:
+        raise InvalidError(f"the column {twice[0]!r} stands more than once", value=twice[0])
+    for column in schema.names:
+        if column in META_COLUMN_NAMES or (column.startswith(_RESERVED_PREFIXES) and column not in _ALLOWED_META):
+            raise InvalidError(f"the column name {column!r} is reserved", value=column)
+    if not schema.names:
+        raise InvalidError("a table needs columns")
+
+
+def _check_columns(
+    schema: pa.Schema,
+    record_key: Sequence[str],
+    partition_by: Sequence[str],
+    ordering_fields: Sequence[str],
+    event_time_field: str | None,
+) -> None:
+    if not record_key:
+        raise InvalidError("a table needs a record key", hint="record_key='id'")
+    named = {"record_key": record_key, "partition_by": partition_by, "ordering_fields": ordering_fields}
+    if event_time_field is not None:
+        named["event_time_field"] = [event_time_field]
+    for role, columns in named.items():
+        for column in columns:
+            if column not in schema.names:
+                raise InvalidError(
+                    f"{role} names the column {column!r}, which the schema does not have",
+                    value=column,
+                    hint=f"columns are {', '.join(schema.names)}",
+                )
+    for column in (*record_key, *partition_by):
+        value_text(pa.array([], schema.field(column).type), column)
+    for column in ordering_fields:
+        type_family(schema.field(column).type)
+    if event_time_field is not None:
+        kind = schema.field(event_time_field).type
+        if not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind) or pa.types.is_date32(kind)):
+            raise InvalidError(f"the event-time column {event_time_field!r} has type {kind}, no time", value=str(kind))
+
+
+def _properties(
+    schema: pa.Schema,
+    name: str,
+    record_key: Sequence[str],
+    partition_by: Sequence[str],
+    table_type: str,
+    ordering_fields: Sequence[str],
+    event_time_field: str | None,
+    options: Mapping[str, str],
+) -> dict[str, str]:
+    if table_type not in ("MERGE_ON_READ", "COPY_ON_WRITE"):
+        raise InvalidError(f"table_type is {table_type!r}, known are MERGE_ON_READ and COPY_ON_WRITE", value=table_type)
+    for key in options:
+        if key not in _STORED_OPTIONS:
+            warnings.warn(
+                f"option {key} has no meaning for a new table and is ignored", UnknownOptionWarning, stacklevel=4
+            )
+    version = options.get("hoodie.table.version", "9")
+    mode = "EVENT_TIME_ORDERING" if ordering_fields else "COMMIT_TIME_ORDERING"
+    properties = {
+        "hoodie.table.name": name,
+        "hoodie.database.name": "default",
+        "hoodie.table.type": table_type,
+        "hoodie.table.version": version,
+        "hoodie.table.initial.version": version,
+        "hoodie.timeline.layout.version": "2",
+        "hoodie.timeline.path": "timeline",
+        "hoodie.timeline.history.path": "history",
+        "hoodie.archivelog.folder": "history",
+        "hoodie.table.format": "native",
+        "hoodie.table.recordkey.fields": ",".join(record_key),
+        "hoodie.record.merge.mode": mode,
+        "hoodie.table.keygenerator.type": _key_generator(record_key, partition_by),
+        "hoodie.datasource.write.hive_style_partitioning": "true",
+        "hoodie.datasource.write.partitionpath.urlencode": "false",
+        "hoodie.datasource.write.drop.partition.columns": "false",
+        "hoodie.table.timeline.timezone": "UTC",
+        "hoodie.table.base.file.format": "PARQUET",
+        "hoodie.table.create.schema": avro_json(schema, name),
+    }
+    if partition_by:
+        properties["hoodie.table.partition.fields"] = ",".join(partition_by)
+    if ordering_fields:
+        field = "hoodie.table.ordering.fields" if version == "9" else "hoodie.table.precombine.field"
+        properties[field] = ",".join(ordering_fields)
+    if event_time_field is not None:
+        properties["tidelake.event.time.field"] = event_time_field
+    properties.update({key: str(value) for key, value in options.items() if key in _STORED_OPTIONS})
+    if version == "8":
+        properties.update(_VERSION_8[properties["hoodie.record.merge.mode"]])
+    properties["hoodie.table.checksum"] = str(table_checksum(properties))
+    return properties
+
+
+_VERSION_8 = {
+    "EVENT_TIME_ORDERING": {
+        "hoodie.record.merge.strategy.id": "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
+        "hoodie.compaction.payload.class": "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
+    },
+    "COMMIT_TIME_ORDERING": {
+        "hoodie.record.merge.strategy.id": "ce9acb64-bde0-424c-9b91-f6ebba25356d",
+        "hoodie.compaction.payload.class": "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
+    },
+}
+
+
+def _key_generator(record_key: Sequence[str], partition_by: Sequence[str]) -> str:
+    if not partition_by:
+        return "NON_PARTITION"
+    return "SIMPLE" if len(record_key) == 1 and len(partition_by) == 1 else "COMPLEX"

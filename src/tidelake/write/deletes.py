@@ -1,0 +1,72 @@
+"""Deletes as delete-block entries: the key, its partition, and the ordering value from which on it is gone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidelake.format.delete_block import DELETE_TYPE
+from tidelake.merge.ordering import type_family
+from tidelake.write.context import WriteContext
+from tidelake.write.rows import KEY, PATH
+
+_WRAPPER = {
+    "bool": "boolean",
+    "int32": "int",
+    "int64": "long",
+    "float": "float",
+    "double": "double",
+    "binary": "bytes",
+    "string": "string",
+    "date32": "date",
+    "time": "time_micros",
+    "timestamp": "long",
+    "decimal": "decimal",
+}
+
+
+def delete_entries(rows: pa.Table, context: WriteContext, *, unconditional: bool = False) -> pa.StructArray:
+    """Delete-block entries for rows with their helper columns.
+
+    On an event-time table each carries the ordering value of its row; else, or if ``unconditional``, Hudi's default.
+    """
+    count = rows.num_rows
+    ordering_type = DELETE_TYPE.field("ordering").type
+    fields = () if unconditional else context.merge.ordering_fields
+    if not fields:
+        ordering = _wrapped(ordering_type, "int", pa.repeat(pa.scalar(0, pa.int32()), count), count)
+    elif len(fields) == 1:
+        name, column = _wrapper_of(rows, fields[0])
+        ordering = _wrapped(ordering_type, name, column, count)
+    else:
+        ordering = _tuples(rows, fields, ordering_type, count)
+    keys, paths = rows.column(KEY).combine_chunks(), rows.column(PATH).combine_chunks()
+    return pa.StructArray.from_arrays([keys, paths, ordering], fields=list(DELETE_TYPE))
+
+
+def _wrapper_of(rows: pa.Table, field: str) -> tuple[str, pa.Array]:
+    column = rows.column(field).combine_chunks()
+    name = _WRAPPER[type_family(column.type)]
+    wanted = DELETE_TYPE.field("ordering").type.field(name).type
+    if pa.types.is_timestamp(column.type) or pa.types.is_time(column.type):
+        column = pc.cast(column, pa.int64())
+    if pa.types.is_date32(column.type):
+        column = pc.cast(column, pa.int32())
+    return name, pc.cast(column, wanted)
+
+
+def _wrapped(kind: pa.StructType, name: str, column: pa.Array, count: int) -> pa.StructArray:
+    parts = [column if field.name == name else pa.nulls(count, field.type) for field in kind]
+    return pa.StructArray.from_arrays(parts, fields=list(kind))
+
+
+def _tuples(rows: pa.Table, fields: tuple[str, ...], kind: pa.StructType, count: int) -> pa.StructArray:
+    item = kind.field("array").type.value_type
+    columns = [_wrapped(item, *_wrapper_of(rows, field), count) for field in fields]
+    whole = pa.concat_arrays(columns)
+    # Interleaved: the values of one row stand side by side.
+    order = pa.array((np.arange(len(fields)) * count + np.arange(count)[:, None]).reshape(-1))
+    offsets = pa.array(np.arange(0, count * len(fields) + 1, len(fields), dtype=np.int32))
+    lists = pa.ListArray.from_arrays(offsets, whole.take(order))
+    return _wrapped(kind, "array", lists, count)

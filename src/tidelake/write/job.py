@@ -1,0 +1,208 @@
+"""A write operation in process: prepare, tag, write files, commit. No JVM.
+
+Partitions are written side by side on threads by the same function that Spark's workers run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from tidelake._clock import Clock
+from tidelake.config import TableConfig, TableType
+from tidelake.errors import InvalidError
+from tidelake.filegroup import BaseFile, FileSlice
+from tidelake.filegroup.listing import list_partitions
+from tidelake.format.commit_metadata import WriteStat
+from tidelake.format.names import parse_base_name
+from tidelake.merge import merge_spec
+from tidelake.query import TableSource, table_schema
+from tidelake.schema import with_meta, without_meta
+from tidelake.storage import Storage
+from tidelake.write.conflicts import Footprint
+from tidelake.write.context import FileOptions, WriteContext
+from tidelake.write.partition import PartitionResult, PartitionTask, groups_needed, has_any_key, write_partition
+from tidelake.write.prepare import deduplicate, evolved_schema, prepare, to_arrow
+from tidelake.write.rows import KEY, PATH
+from tidelake.write.transaction import Commit, Transaction, recover
+
+OPERATIONS = {
+    "insert": "INSERT",
+    "bulk_insert": "BULK_INSERT",
+    "upsert": "UPSERT",
+    "insert_overwrite": "INSERT_OVERWRITE",
+    "insert_overwrite_table": "INSERT_OVERWRITE_TABLE",
+    "delete_partitions": "DELETE_PARTITION",
+}
+REPLACING = frozenset({"insert_overwrite", "insert_overwrite_table", "delete_partitions"})
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    """What a caller asks of a write."""
+
+    operation: str
+    extra_metadata: Mapping[str, str]
+    files: FileOptions
+    event_time_field: str | None = None
+
+
+def write(storage: Storage, clock: Clock, data: object, request: WriteRequest) -> Commit:
+    """Write rows by one of the operations; returns when they are true and durable."""
+    source = TableSource.load(storage)
+    incoming = to_arrow(data)
+    schema = evolved_schema(without_meta(table_schema(source).schema), incoming.schema)
+    rows = prepare(incoming, schema, source.config)
+    if request.operation in ("upsert", "insert_overwrite", "insert_overwrite_table"):
+        rows = deduplicate(rows, schema, source.config)
+    if request.operation == "bulk_insert":
+        rows = rows.sort_by([(PATH, "ascending"), (KEY, "ascending")])
+    recover(storage, source.config, clock)
+    transaction = Transaction(
+        storage, source.config, clock, _action(source.config, request), OPERATIONS[request.operation]
+    )
+    try:
+        return _write(storage, clock, source, transaction, schema, rows, request)
+    except BaseException as error:
+        # A simulated or real death of the process leaves the table to the next writer; an error takes the write back.
+        if isinstance(error, Exception):
+            transaction.abort()
+        raise
+
+
+def delete_partitions(storage: Storage, clock: Clock, partitions: Sequence[str], request: WriteRequest) -> Commit:
+    """Retire every file group of these partitions."""
+    source = TableSource.load(storage)
+    schema = without_meta(table_schema(source).schema)
+    recover(storage, source.config, clock)
+    transaction = Transaction(storage, source.config, clock, "replacecommit", OPERATIONS["delete_partitions"])
+    try:
+        slices = _slices(storage, source, transaction, partitions)
+        context = _context(source.config, schema, transaction.instant, request)
+        replaced = {part: tuple(s.file_id for s in found) for part, found in slices.items() if found}
+        return transaction.commit((), _footprint([], replaced), _extra(context, request), replaced)
+    except Exception:
+        transaction.abort()
+        raise
+
+
+def _action(config: TableConfig, request: WriteRequest) -> str:
+    if request.operation in REPLACING:
+        return "replacecommit"
+    return "commit" if config.table_type is TableType.COPY_ON_WRITE else "deltacommit"
+
+
+def _write(
+    storage: Storage,
+    clock: Clock,
+    source: TableSource,
+    transaction: Transaction,
+    schema: pa.Schema,
+    rows: pa.Table,
+    request: WriteRequest,
+) -> Commit:
+    context = _context(source.config, schema, transaction.instant, request)
+    parts = _by_partition(rows)
+    replacing = request.operation in REPLACING
+    if request.operation == "insert_overwrite_table":
+        every = list(_view(storage, source, transaction).slices())
+        slices: dict[str, tuple[FileSlice, ...]] = dict.fromkeys(parts, ())
+        for found in every:
+            slices[found.partition_path] = (*slices.get(found.partition_path, ()), found)
+    else:
+        slices = _slices(storage, source, transaction, list(parts))
+    kind = "overwrite" if replacing else request.operation
+    tasks = [
+        PartitionTask(
+            path,
+            () if replacing else slices.get(path, ()),
+            kind,
+            f"{number}-0-0",
+            tuple(f"{clock.new_id()}-0" for _ in range(groups_needed(part, context.files.target_base_bytes))),
+        )
+        for number, (path, part) in enumerate(parts.items())
+    ]
+    results = _run(storage, context, tasks, list(parts.values()))
+    stats = tuple(stat for result in results for stat in result.stats)
+    replaced = {p: tuple(s.file_id for s in found) for p, found in slices.items() if found} if replacing else {}
+    inserted = {
+        task.path: result.inserted
+        for task, result in zip(tasks, results, strict=True)
+        if request.operation == "upsert" and result.inserted is not None
+    }
+    touched = [(task.path, group) for task, result in zip(tasks, results, strict=True) for group in result.touched]
+    footprint = replace(_footprint(touched, replaced), inserted_partitions=frozenset(inserted))
+    return transaction.commit(
+        stats, footprint, _extra(context, request), replaced or None, _key_check(storage, inserted)
+    )
+
+
+def _run(
+    storage: Storage, context: WriteContext, tasks: list[PartitionTask], parts: list[pa.Table]
+) -> list[PartitionResult]:
+    def one(pair: tuple[PartitionTask, pa.Table]) -> PartitionResult:
+        return write_partition(storage, context, *pair)
+
+    if len(tasks) <= 1:
+        return [one(pair) for pair in zip(tasks, parts, strict=True)]
+    with ThreadPoolExecutor(max(1, os.cpu_count() or 1)) as pool:
+        return list(pool.map(one, zip(tasks, parts, strict=True)))
+
+
+def _by_partition(rows: pa.Table) -> dict[str, pa.Table]:
+    """The rows of each partition, in order."""
+    paths = pl.Series("path", rows.column(PATH), dtype=pl.String)
+    if paths.n_unique() <= 1:
+        return {paths[0]: rows} if rows.num_rows else {}
+    grouped = pl.DataFrame({"path": paths, "row": np.arange(rows.num_rows)}).group_by("path", maintain_order=True)
+    places = grouped.agg(pl.col("row"))
+    return {path: rows.take(pa.array(row)) for path, row in sorted(places.rows())}
+
+
+def _context(config: TableConfig, schema: pa.Schema, instant: str, request: WriteRequest) -> WriteContext:
+    merge = merge_spec(config, with_meta(schema))
+    return WriteContext(config, schema, merge, instant, request.files, request.event_time_field)
+
+
+def _view(storage: Storage, source: TableSource, transaction: Transaction):  # type: ignore[no-untyped-def]
+    return TableSource(storage, source.config, transaction.start, source.reader).view()
+
+
+def _slices(
+    storage: Storage, source: TableSource, transaction: Transaction, partitions: Sequence[str]
+) -> dict[str, tuple[FileSlice, ...]]:
+    """The latest slices of these partitions, as of the write's start."""
+    view = _view(storage, source, transaction)
+    found: dict[str, tuple[FileSlice, ...]] = dict.fromkeys(partitions, ())
+    for listed in list_partitions(storage, partitions):
+        found[listed.path] = tuple(view.latest_of(listed))
+    return found
+
+
+def _footprint(touched: Sequence[tuple[str, str]], replaced: Mapping[str, tuple[str, ...]]) -> Footprint:
+    groups = set(touched) | {(part, file_id) for part, ids in replaced.items() for file_id in ids}
+    return Footprint(frozenset(groups), frozenset(replaced))
+
+
+def _extra(context: WriteContext, request: WriteRequest) -> dict[str, str]:
+    if "schema" in request.extra_metadata:
+        raise InvalidError("the metadata key 'schema' is the table's own", value="schema")
+    return {**request.extra_metadata, "schema": context.schema_text}
+
+
+def _key_check(storage: Storage, inserted: Mapping[str, pa.Array | None]) -> Callable[[WriteStat], str | None]:
+    def has_inserted_key(stat: WriteStat) -> str | None:
+        keys = inserted.get(stat.partition_path or "")
+        name = parse_base_name((stat.path or "").rpartition("/")[2])
+        if keys is None or name is None or stat.path is None:
+            return None
+        base = BaseFile(stat.path, name, stat.file_size_in_bytes or 0)
+        return has_any_key(storage, [FileSlice(stat.partition_path or "", name.file_id, name.instant, base, ())], keys)
+
+    return has_inserted_key

@@ -1,0 +1,192 @@
+"""Writing the rows of one partition: the function that every engine runs. Arrow in, files and their statistics out.
+
+Merge-on-read: rows whose key a file group has go to a log of that group, the others to new base files; a new base version
+of an existing group is made by compaction alone. Copy-on-write: a group that gets rows is rewritten, and new rows fill
+small groups first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidelake.config import TableType
+from tidelake.errors import InternalError
+from tidelake.filegroup import FileSlice
+from tidelake.format.commit_metadata import WriteStat
+from tidelake.format.delete_block import DELETE_TYPE
+from tidelake.format.names import BaseFileName, LogFileName
+from tidelake.index import locate
+from tidelake.merge import deleted_rows, merge_partial, merge_whole, records_of
+from tidelake.query import read_base
+from tidelake.schema import FILE_NAME, with_meta
+from tidelake.storage import Storage
+from tidelake.write.context import WriteContext
+from tidelake.write.deletes import delete_entries
+from tidelake.write.files import ensure_partition, write_base, write_log
+from tidelake.write.rows import HELPERS, KEY, stored_rows
+
+_COMPRESSED_SHARE = 0.35
+"""How much of its Arrow size a row takes in a file, until it is known better."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionTask:
+    """Rows of one partition, and the slices that it has."""
+
+    path: str
+    slices: tuple[FileSlice, ...]
+    operation: str
+    token: str
+    new_ids: tuple[str, ...]
+    """Ids for file groups that the task may have to make."""
+
+
+@dataclass(slots=True)
+class PartitionResult:
+    """What a task wrote."""
+
+    stats: list[WriteStat] = field(default_factory=list)
+    touched: set[str] = field(default_factory=set)
+    inserted: pa.Array | None = None
+
+
+def write_partition(storage: Storage, context: WriteContext, task: PartitionTask, rows: pa.Table) -> PartitionResult:
+    """Write rows (with their helper columns) of one partition."""
+    ensure_partition(storage, task.path, context.instant)
+    result = PartitionResult()
+    if task.operation in ("insert", "bulk_insert", "overwrite"):
+        alive = rows.filter(pa.array(~_deleted(rows, context)))
+        if task.operation == "insert" and context.config.table_type is TableType.COPY_ON_WRITE:
+            return _rewrite(storage, context, task, alive, np.full(alive.num_rows, -1, dtype=np.int64), result)
+        _new_groups(storage, context, task, alive, result)
+        return result
+    places = locate(storage, task.slices, rows.column(KEY).combine_chunks())
+    if context.config.table_type is TableType.COPY_ON_WRITE:
+        return _rewrite(storage, context, task, rows, places, result)
+    return _append(storage, context, task, rows, places, result)
+
+
+def _append(
+    storage: Storage,
+    context: WriteContext,
+    task: PartitionTask,
+    rows: pa.Table,
+    places: npt.NDArray[np.int64],
+    result: PartitionResult,
+) -> PartitionResult:
+    deleted = _deleted(rows, context)
+    for number in np.unique(places[places >= 0]):
+        file_slice = task.slices[int(number)]
+        here = places == number
+        data = rows.take(pa.array(np.flatnonzero(here & ~deleted)))
+        gone = rows.take(pa.array(np.flatnonzero(here & deleted)))
+        stored = stored_rows(data, context.instant, file_slice.file_id, _task_number(task))
+        entries = delete_entries(gone, context) if gone.num_rows else pa.array([], DELETE_TYPE)
+        name = LogFileName(file_slice.file_id, context.instant, 1, task.token)
+        result.stats.append(write_log(storage, context, name, task.path, stored, entries))
+        result.touched.add(file_slice.file_id)
+    fresh = rows.take(pa.array(np.flatnonzero((places < 0) & ~deleted)))
+    _new_groups(storage, context, task, fresh, result)
+    return result
+
+
+def _rewrite(
+    storage: Storage,
+    context: WriteContext,
+    task: PartitionTask,
+    rows: pa.Table,
+    places: npt.NDArray[np.int64],
+    result: PartitionResult,
+) -> PartitionResult:
+    places = _fill_small_groups(context, task, rows, places)
+    schema = with_meta(context.schema)
+    for number in np.unique(places[places >= 0]):
+        file_slice = task.slices[int(number)]
+        if file_slice.base is None:
+            raise InternalError("a copy-on-write file group has no base file", instant=context.instant)
+        name = BaseFileName(file_slice.file_id, task.token, context.instant)
+        incoming = rows.take(pa.array(np.flatnonzero(places == number)))
+        stored = stored_rows(incoming, context.instant, str(name), _task_number(task))
+        records = records_of(stored, context.merge)
+        old = read_base(storage, file_slice.base, schema)
+        combine = merge_whole if context.merge.partial_mode is None else merge_partial
+        merged = pa.Table.from_batches(_renamed(combine(old, records, context.merge), str(name)), schema)
+        stat = write_base(storage, context, name, task.path, merged, str(file_slice.base.name))
+        result.stats.append(stat)
+        result.touched.add(file_slice.file_id)
+    fresh = rows.take(pa.array(np.flatnonzero((places < 0) & ~_deleted(rows, context))))
+    _new_groups(storage, context, task, fresh, result)
+    return result
+
+
+def _fill_small_groups(
+    context: WriteContext, task: PartitionTask, rows: pa.Table, places: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """New rows go to groups that are still small, as far as they fit."""
+    filled = places.copy()
+    waiting = np.flatnonzero((places < 0) & ~_deleted(rows, context))
+    row_bytes = _row_bytes(rows)
+    for number, file_slice in enumerate(task.slices):
+        if len(waiting) == 0:
+            break
+        size = file_slice.base.size_bytes if file_slice.base else 0
+        if size >= context.files.small_base_bytes:
+            continue
+        room = max(0, int((context.files.target_base_bytes - size) / row_bytes))
+        filled[waiting[:room]] = number
+        waiting = waiting[room:]
+    return filled
+
+
+def _new_groups(
+    storage: Storage, context: WriteContext, task: PartitionTask, rows: pa.Table, result: PartitionResult
+) -> None:
+    if rows.num_rows == 0:
+        return
+    each = max(1, int(context.files.target_base_bytes / _row_bytes(rows)))
+    ids = iter(task.new_ids)
+    for start in range(0, rows.num_rows, each):
+        name = BaseFileName(next(ids), task.token, context.instant)
+        part = rows.slice(start, each)
+        stored = stored_rows(part, context.instant, str(name), _task_number(task))
+        result.stats.append(write_base(storage, context, name, task.path, stored, None))
+    keys = rows.column(KEY).combine_chunks()
+    result.inserted = keys if result.inserted is None else pa.concat_arrays([result.inserted, keys])
+
+
+def groups_needed(rows: pa.Table, target_bytes: int) -> int:
+    """How many new file groups these rows may need at most."""
+    return -(-rows.num_rows // max(1, int(target_bytes / _row_bytes(rows)))) + 1
+
+
+def _row_bytes(rows: pa.Table) -> float:
+    return max(1.0, rows.nbytes * _COMPRESSED_SHARE / max(1, rows.num_rows))
+
+
+def _deleted(rows: pa.Table, context: WriteContext) -> npt.NDArray[np.bool_]:
+    return deleted_rows(rows.drop_columns([n for n in HELPERS if n in rows.column_names]), context.merge)
+
+
+def _renamed(batches: Iterator[pa.RecordBatch], name: str) -> list[pa.RecordBatch]:
+    renamed = []
+    for batch in batches:
+        position = batch.schema.get_field_index(FILE_NAME)
+        column = pa.repeat(pa.scalar(name, pa.string()), batch.num_rows)
+        renamed.append(batch.set_column(position, batch.schema.field(position), column))
+    return renamed
+
+
+def _task_number(task: PartitionTask) -> int:
+    return int(task.token.partition("-")[0])
+
+
+def has_any_key(storage: Storage, slices: Sequence[FileSlice], keys: pa.Array) -> str | None:
+    """A key of these that one of the slices has, if there is one."""
+    places = locate(storage, slices, keys)
+    found = np.flatnonzero(places >= 0)
+    return str(keys[int(found[0])].as_py()) if len(found) else None

@@ -1,0 +1,154 @@
+"""Rolling back a write that will not complete. A rollback is a plan: once it is published, its instant is condemned.
+
+Order matters: publish the plan (a writer that lives after all now fails at its commit), delete the data files that the
+markers name, then the instant's own files, then complete the rollback. Each step may be repeated, so a rollback found
+half done is simply done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tidelake._clock import Clock
+from tidelake.config import TableConfig
+from tidelake.errors import AlreadyExistsError, ConflictError, InvalidError, NotFoundError
+from tidelake.filegroup.listing import list_all
+from tidelake.format.names import State, TimelineName, parse_base_name, parse_log_name
+from tidelake.format.plans import InstantInfo, RollbackPlan, RollbackRequest
+from tidelake.format.service_metadata import RollbackMetadata, RollbackPartitionMetadata
+from tidelake.storage import Storage
+from tidelake.timeline import Instant, Timeline, TimelineReader
+from tidelake.timeline.transitions import HEARTBEAT_DIR, Publication, Published, Transitions
+from tidelake.write.files import MARKER_DIR
+
+_BATCH_MARKERS = "MARKERS"
+_SYNC = b"tidelake-rollbck"
+
+
+def rollback(storage: Storage, config: TableConfig, clock: Clock, instant: Instant) -> str:
+    """Roll back a pending instant; returns the rollback's own instant."""
+    moves = Transitions(storage, config, clock)
+    files = _files_of(storage, instant.requested_time)
+    plan = _plan(storage, instant, files)
+
+    def decide(timeline: Timeline) -> Publication | Published:
+        now = next((i for i in timeline.instants if i.requested_time == instant.requested_time and i.is_write), None)
+        if now is not None and now.is_completed:
+            raise ConflictError("the write completed after all and is not rolled back", instant=instant.requested_time)
+        known = _rollback_of(storage, config, timeline, instant.requested_time)
+        if known is not None:
+            return Published(known, None, "")
+        return Publication("rollback", State.REQUESTED, None, lambda _: plan.encode(_SYNC))
+
+    own = moves.publish(decide).instant
+    finish_rollback(storage, config, clock, own)
+    return own
+
+
+def finish_rollback(storage: Storage, config: TableConfig, clock: Clock, own: str) -> None:
+    """Carry out a published rollback, from wherever it was left."""
+    moves = Transitions(storage, config, clock)
+    reader = TimelineReader(storage, config)
+    plan = reader.record(RollbackPlan, str(TimelineName(own, "rollback", State.REQUESTED)))
+    if plan.instant_to_rollback is None:
+        raise InvalidError("a rollback plan names no instant", instant=own)
+    target, action = plan.instant_to_rollback.commit_time, plan.instant_to_rollback.action
+    try:
+        storage.put_if_absent(moves.path(TimelineName(own, "rollback", State.INFLIGHT)), b"")
+    except AlreadyExistsError:
+        pass
+    # Tasks of the dead write may have made files since the plan: markers are read again.
+    planned = {_relative(path, storage) for r in plan.rollback_requests or () for path in r.files_to_be_deleted}
+    removed = sorted(planned | set(_files_of(storage, target)))
+    for path in removed:
+        storage.delete(path)
+    for state in (State.INFLIGHT, State.REQUESTED):
+        storage.delete(moves.path(TimelineName(target, action, state)))
+    metadata = _metadata(own, plan, removed)
+
+    def decide(timeline: Timeline) -> Publication | Published:
+        if any(i.requested_time == own and i.is_completed for i in timeline.instants):
+            return Published(own, None, "")
+        return Publication("rollback", State.COMPLETED, own, lambda _: metadata.encode(_SYNC))
+
+    moves.publish(decide)
+    delete_markers(storage, target)
+    storage.delete(f"{HEARTBEAT_DIR}/{target}")
+
+
+def delete_markers(storage: Storage, instant: str) -> None:
+    """Remove an instant's marker folder."""
+    for info in list(storage.list_files(f"{MARKER_DIR}/{instant}")):
+        storage.delete(info.path)
+
+
+def marked_files(storage: Storage, instant: str) -> list[str] | None:
+    """The data files that an instant's markers name; None if it has no markers at all."""
+    folder = f"{MARKER_DIR}/{instant}/"
+    found: list[str] = []
+    seen = False
+    for info in storage.list_files(folder.rstrip("/")):
+        seen = True
+        name = info.path.removeprefix(folder)
+        if name.rpartition("/")[2].startswith(_BATCH_MARKERS) and "/" not in name:
+            if name != f"{_BATCH_MARKERS}.type":
+                found.extend(line for line in storage.get(info.path).decode("utf-8").splitlines() if line)
+        else:
+            found.append(name)
+    return [name.rpartition(".marker.")[0] for name in found] if seen else None
+
+
+def _files_of(storage: Storage, instant: str) -> list[str]:
+    marked = marked_files(storage, instant)
+    if marked is not None:
+        return sorted(path for path in marked if _carries(path, instant))
+    return sorted(i.path for listed in list_all(storage) for i in listed.files if _carries(i.path, instant))
+
+
+def _carries(path: str, instant: str) -> bool:
+    name = path.rpartition("/")[2]
+    parsed = parse_base_name(name) or parse_log_name(name)
+    return parsed is not None and parsed.instant == instant
+
+
+def _plan(storage: Storage, instant: Instant, files: Iterable[str]) -> RollbackPlan:
+    by_partition: dict[str, list[str]] = {}
+    for path in files:
+        by_partition.setdefault(path.rpartition("/")[0], []).append(storage.native_path(path))
+    requests = tuple(RollbackRequest(part, "", "", tuple(paths), {}) for part, paths in sorted(by_partition.items()))
+    action = instant.pending_action or instant.action
+    return RollbackPlan(InstantInfo(instant.requested_time, action), requests, 1)
+
+
+def _relative(native: str, storage: Storage) -> str:
+    root = storage.native_path("").rstrip("/")
+    for prefix in (root, f"file:{root}", f"file://{root}"):
+        if native.startswith(prefix + "/"):
+            return native[len(prefix) + 1 :]
+    raise InvalidError(f"a rollback plan names {native!r}, which is not in the table", value=native)
+
+
+def _rollback_of(storage: Storage, config: TableConfig, timeline: Timeline, target: str) -> str | None:
+    """The pending rollback that names an instant, if there is one."""
+    reader = TimelineReader(storage, config)
+    for instant in timeline.pending:
+        if instant.action == "rollback":
+            try:
+                plan = reader.record(RollbackPlan, instant.requested_file_name)
+            except NotFoundError:
+                continue
+            if plan.instant_to_rollback is not None and plan.instant_to_rollback.commit_time == target:
+                return instant.requested_time
+    return None
+
+
+def _metadata(own: str, plan: RollbackPlan, removed: list[str]) -> RollbackMetadata:
+    assert plan.instant_to_rollback is not None
+    by_partition: dict[str, list[str]] = {}
+    for path in removed:
+        by_partition.setdefault(path.rpartition("/")[0], []).append(path)
+    partitions = {
+        part: RollbackPartitionMetadata(part, tuple(paths), (), {}, {}) for part, paths in sorted(by_partition.items())
+    }
+    target = plan.instant_to_rollback
+    return RollbackMetadata(own, 0, len(removed), (target.commit_time,), partitions, 1, (target,))
