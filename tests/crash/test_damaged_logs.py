@@ -255,6 +255,15 @@ def test_log_block_with_another_decimal_scale_is_corrupt(loaded: Callable[[str],
     assert type(read_with(table, path, damaged)) is CorruptError
 
 
+def test_log_block_of_another_instant_than_its_file_is_corrupt(loaded: Callable[[str], LoadedTable]) -> None:
+    """A block whose INSTANT_TIME is not that of its file's name is noticed, with the instant that it says."""
+    table = loaded("mor_v9_event_avro")
+    path, data = next(iter(table.logs.items()))
+    other = "20010101000000000"
+    damaged = with_block(data, 0, lambda block: with_header(block, HeaderKey.INSTANT_TIME, lambda _: other))
+    assert other in str(read_with(table, path, damaged))
+
+
 def log_compacted(table: LoadedTable) -> tuple[str, bytes]:
     found = [(p, d) for p, d in table.logs.items() if any(b.compacted_instants for b in read_blocks(d))]
     return found[0]

@@ -38,6 +38,8 @@ class Action:
     logs: dict[Group, list[Block]] = field(default_factory=dict)
     replaces: list[Group] = field(default_factory=list)
     has_files: bool = True
+    is_orphan: bool = False
+    """Its files are there, its instant is not: what a rollback that died halfway leaves behind."""
 
     @property
     def groups(self) -> set[Group]:
@@ -136,6 +138,10 @@ def histories(draw: st.DrawFn) -> History:
     history.archived = draw(st.integers(0, max(0, prefix)))
     if history.archived and draw(st.booleans()):
         history.savepoint = draw(st.integers(0, history.archived - 1))
+    # Files of no instant are invisible as long as an earlier instant is active; so the first active one is never one.
+    for action in history.actions[history.archived + 1 :]:
+        if action.completed is None and action.kind != "compact":
+            action.is_orphan = draw(st.booleans())
     return history
 
 
@@ -255,6 +261,8 @@ def _store_action(writer: TableWriter, action: Action, state: State) -> None:
     if action.completed is not None or action.has_files:
         stats.extend(writer.base(p, f, at, [row for _, row in rows], 2) for (p, f), rows in action.bases.items())
         stats.extend(_store_log(writer, group, at, blocks) for group, blocks in action.logs.items())
+    if action.is_orphan:
+        return
     pending = "compaction" if action.kind == "compact" else ACTIONS[action.kind]
     plan = None
     if action.kind == "compact":

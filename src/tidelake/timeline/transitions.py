@@ -17,6 +17,7 @@ Nothing can be published between 1 and 5, so what was checked at 2 holds at 5. A
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tidelake._clock import Clock
@@ -30,7 +31,7 @@ from tidelake.errors import (
 )
 from tidelake.format.names import State, TimelineName, parse_timeline_name
 from tidelake.storage import Storage
-from tidelake.timeline.head import STAGED_DIR, Head, read_head, staged_path
+from tidelake.timeline.head import HEAD_FILE, STAGED_DIR, Head, read_head, staged_path
 from tidelake.timeline.instant import Timeline
 from tidelake.timeline.load import load_timeline
 from tidelake.timeline.times import InstantGenerator, timeline_zone
@@ -136,7 +137,7 @@ class Transitions:
         new = Head(head.n + 1, instant, name, completion or drawn, nonce)
         done = Published(instant, completion, name)
         try:
-            self._storage.put_if_match(_HEAD, new.encode(), version)
+            self._storage.put_if_match(HEAD_FILE, new.encode(), version)
         except (PreconditionError, UnavailableError) as error:
             if isinstance(error, UnavailableError) and not isinstance(error, PreconditionError) and not error.retryable:
                 raise
@@ -159,10 +160,8 @@ class Transitions:
         except NotFoundError:
             return
         if not self._storage.exists(self.path(head.file)) and self._may_finish(head):
-            try:
+            with suppress(AlreadyExistsError):
                 self._storage.put_if_absent(self.path(head.file), content)
-            except AlreadyExistsError:
-                pass
         self._storage.delete(staged)
 
     def _may_finish(self, head: Head) -> bool:
@@ -194,6 +193,3 @@ class Transitions:
 
     def _greatest(self, timeline: Timeline) -> str:
         return timeline.greatest_time
-
-
-_HEAD = ".hoodie/.tidelake/head"

@@ -69,7 +69,8 @@ def write_base(
         prev_commit=old or "null",
         num_inserts=rows.num_rows if previous is None else 0,
         prev_base_file=previous,
-        **_event_times(rows, context),
+        min_event_time=_event_bound(rows, context, "min"),
+        max_event_time=_event_bound(rows, context, "max"),
     )
 
 
@@ -87,7 +88,8 @@ def encode_base(rows: pa.Table, context: WriteContext) -> bytes:
     ) as writer:
         writer.write_table(rows, row_group_size=context.files.row_group_rows)
         writer.add_key_value_metadata(encode_footer(footer))
-    return sink.getvalue().to_pybytes()
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 def write_log(
@@ -119,7 +121,8 @@ def write_log(
         log_offset=0,
         base_file="",
         log_files=(str(name),),
-        **_event_times(rows, context),
+        min_event_time=_event_bound(rows, context, "min"),
+        max_event_time=_event_bound(rows, context, "max"),
     )
 
 
@@ -159,15 +162,15 @@ def _stat(file_id: str, path: str, partition_path: str, size: int, rows: int) ->
     )
 
 
-def _event_times(rows: pa.Table, context: WriteContext) -> dict[str, int | None]:
-    """The least and greatest event time of the rows, in milliseconds, if the table has an event-time field."""
+def _event_bound(rows: pa.Table, context: WriteContext, side: str) -> int | None:
+    """The least or greatest event time of the rows, in milliseconds, if the table has an event-time field."""
     field = context.event_time_field
     if field is None or rows.num_rows == 0:
-        return {}
+        return None
     column = rows.column(field)
     if pa.types.is_timestamp(column.type):
         column = pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False)
     elif pa.types.is_date32(column.type):
         column = pc.cast(pc.cast(column, pa.date64()), pa.int64())
-    bounds = pc.min_max(pc.cast(column, pa.int64())).as_py()
-    return {"min_event_time": bounds["min"], "max_event_time": bounds["max"]}
+    bound: int | None = pc.min_max(pc.cast(column, pa.int64())).as_py()[side]
+    return bound

@@ -17,7 +17,7 @@ import pyarrow as pa
 from tidelake._clock import Clock
 from tidelake.config import TableConfig, TableType
 from tidelake.errors import InvalidError
-from tidelake.filegroup import BaseFile, FileSlice
+from tidelake.filegroup import BaseFile, FileSlice, TableView
 from tidelake.filegroup.listing import list_partitions
 from tidelake.format.commit_metadata import WriteStat
 from tidelake.format.names import parse_base_name
@@ -170,7 +170,7 @@ def _context(config: TableConfig, schema: pa.Schema, instant: str, request: Writ
     return WriteContext(config, schema, merge, instant, request.files, request.event_time_field)
 
 
-def _view(storage: Storage, source: TableSource, transaction: Transaction):  # type: ignore[no-untyped-def]
+def _view(storage: Storage, source: TableSource, transaction: Transaction) -> TableView:
     return TableSource(storage, source.config, transaction.start, source.reader).view()
 
 

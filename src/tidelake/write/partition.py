@@ -161,11 +161,11 @@ def _new_groups(
 
 def groups_needed(rows: pa.Table, target_bytes: int) -> int:
     """How many new file groups these rows may need at most."""
-    return -(-rows.num_rows // max(1, int(target_bytes / _row_bytes(rows)))) + 1
+    return int(-(-rows.num_rows // max(1, int(target_bytes / _row_bytes(rows))))) + 1
 
 
 def _row_bytes(rows: pa.Table) -> float:
-    return max(1.0, rows.nbytes * _COMPRESSED_SHARE / max(1, rows.num_rows))
+    return max(1.0, float(rows.nbytes) * _COMPRESSED_SHARE / max(1, int(rows.num_rows)))
 
 
 def _deleted(rows: pa.Table, context: WriteContext) -> npt.NDArray[np.bool_]:

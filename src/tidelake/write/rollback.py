@@ -8,6 +8,7 @@ half done is simply done again.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from tidelake._clock import Clock
 from tidelake.config import TableConfig
@@ -53,10 +54,8 @@ def finish_rollback(storage: Storage, config: TableConfig, clock: Clock, own: st
     if plan.instant_to_rollback is None:
         raise InvalidError("a rollback plan names no instant", instant=own)
     target, action = plan.instant_to_rollback.commit_time, plan.instant_to_rollback.action
-    try:
+    with suppress(AlreadyExistsError):
         storage.put_if_absent(moves.path(TimelineName(own, "rollback", State.INFLIGHT)), b"")
-    except AlreadyExistsError:
-        pass
     # Tasks of the dead write may have made files since the plan: markers are read again.
     planned = {_relative(path, storage) for r in plan.rollback_requests or () for path in r.files_to_be_deleted}
     removed = sorted(planned | set(_files_of(storage, target)))
