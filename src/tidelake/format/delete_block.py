@@ -183,4 +183,5 @@ def _decimal_bytes(value: Decimal) -> bytes:
         raise InvalidError(f"the ordering value {value} has more than {_SCALE} decimals", value=str(value))
     number = int("".join(map(str, digits))) * 10 ** (exponent + _SCALE) * (-1 if sign else 1)
     bits = (number if number >= 0 else ~number).bit_length() + 1
-    return number.to_bytes(-(-bits // 8), "big", signed=True)
+    data: bytes = number.to_bytes(-(-bits // 8), "big", signed=True)
+    return data

@@ -47,6 +47,16 @@ class Filter:
         """The condition for Arrow."""
         return _Translator(self.text, self.schema).condition(_parse(self.text))
 
+    def for_statistics(self) -> pc.Expression | None:
+        """The part of the condition by which row groups may be pruned: statistics leave NaN out of account."""
+        translator = _Translator(self.text, self.schema)
+        parts = [part for part in _conjuncts(_parse(self.text)) if not translator.may_keep_nan(part)]
+        result: pc.Expression | None = None
+        for part in parts:
+            one = translator.condition(part)
+            result = one if result is None else result & one
+        return result
+
     def to_spark(self) -> str:
         """The condition for Spark SQL."""
         return str(_parse(self.text).sql(dialect="spark"))
@@ -218,6 +228,14 @@ class _Translator:
                 return typed.expression
         raise self._unknown(node)
 
+    def may_keep_nan(self, node: exp.Expression) -> bool:
+        """Whether a row may satisfy the condition because a column of it is NaN, as in ``x > 3`` or ``NOT x = 3``."""
+        columns = list(node.find_all(exp.Column))
+        if not any(pa.types.is_floating(self._type_at(self._path(column))) for column in columns):
+            return False
+        drops_nan = isinstance(node, (exp.EQ, exp.LT, exp.LTE, exp.In, exp.Between)) and len(columns) == 1
+        return not (drops_nan and isinstance(node.this, exp.Column))
+
     def listed_values(self, node: exp.Expression, column: str) -> Sequence[object] | None:
         """The values in ``column = v``, ``column IN (v, ...)`` or ``column IS NULL``, as Python values."""
         while isinstance(node, exp.Paren):
@@ -248,7 +266,6 @@ class _Translator:
         plain = _COMPARE[operator](one, two)
         if left.is_null or right.is_null or not (left.may_be_nan or right.may_be_nan):
             return plain
-        # Statistics know nothing of NaN. Where it may be, the expression says so, and no row group is pruned wrongly.
         nan_one = pc.scalar(False) if left.expression is None else pc.is_nan(one)
         nan_two = pc.scalar(False) if right.expression is None else pc.is_nan(two)
         numbers = plain & ~nan_one & ~nan_two

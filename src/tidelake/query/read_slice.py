@@ -28,7 +28,8 @@ def read_slice(
     """The rows of a slice, in the plan's output schema, filtered."""
     condition = plan.condition.to_arrow() if plan.condition is not None else None
     if not file_slice.logs:
-        batches = _base_rows(storage, plan, file_slice, condition, use_threads)
+        prunes = plan.condition.for_statistics() if plan.condition is not None else None
+        batches = _base_rows(storage, plan, file_slice, prunes, use_threads)
     else:
         batches = _merged(storage, plan, file_slice, use_threads)
     for batch in batches:
@@ -56,7 +57,10 @@ def read_base(
     use_threads: bool = False,
     stated: frozenset[str] = frozenset(),
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a base file as the schema given, row group by row group; ``stated`` are its commit's columns."""
+    """The rows of a base file as the schema given, row group by row group; ``stated`` are its commit's columns.
+
+    ``condition`` prunes row groups by their statistics; it selects no rows.
+    """
     try:
         with open_input(storage, base.path, base.size_bytes) as source:
             file = pq.ParquetFile(source)

@@ -187,11 +187,11 @@ def _read(table: pa.Table, text: str, row_group: int, schema: pa.Schema = SCHEMA
     sink = io.BytesIO()
     pq.write_table(table, sink, row_group_size=row_group)
     storage.put(str(name), sink.getvalue())
-    condition = parse_filter(text, schema).to_arrow()
+    parsed = parse_filter(text, schema)
     base = BaseFile(str(name), name, len(sink.getvalue()))
     kept: list[int] = []
-    for batch in read_base(storage, base, schema, condition):
-        kept.extend(batch.filter(condition).column("row").to_pylist())
+    for batch in read_base(storage, base, schema, parsed.for_statistics()):
+        kept.extend(batch.filter(parsed.to_arrow()).column("row").to_pylist())
     return kept
 
 
@@ -277,6 +277,22 @@ def test_filter_on_a_column_that_was_widened_prunes_no_row(
     """Statistics of the old type do not prune row groups that match in the type of now."""
     stored = pa.table({"row": [0, 1], "c": pa.array(values, old)})
     assert _read(stored, text, row_group, pa.schema([("row", pa.int64()), ("c", new)])) == expected
+
+
+@pytest.mark.parametrize("text", ["f > 5", "NOT f = 1.1", "f <> 1.1", "NOT f <= 5", "NOT (i = 3 OR f <=> 1.1)"])
+@pytest.mark.parametrize("others", [[1.1, 1.1], [1.1, 2.0]])
+def test_filter_that_nan_satisfies_prunes_no_group_with_nan(text: str, others: list[float]) -> None:
+    """Statistics do not show NaN: a group of one value and NaN is not taken for one of that value alone."""
+    rows = [{"row": k, "i": 0, "f": f} for k, f in enumerate([*others, math.nan])]
+    assert 2 in _read(pa.Table.from_pylist(rows, SCHEMA), text, 3)
+
+
+def test_filter_statistics_still_prune_what_cannot_match() -> None:
+    """Pruning works where it is safe: other columns, and comparisons that NaN fails."""
+    assert parse_filter("i > 3 AND f > 1", SCHEMA).for_statistics() is not None
+    assert parse_filter("f > 1", SCHEMA).for_statistics() is None
+    for text in ("f < 1", "f = 1", "f BETWEEN 1 AND 2", "f IN (1, 2)"):
+        assert parse_filter(text, SCHEMA).for_statistics() is not None
 
 
 def test_filter_on_a_column_that_the_file_lacks_sees_null() -> None:
