@@ -263,11 +263,17 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in table.schema], schema=table.schema)
 
 
-def records_of(rows: pa.Table, spec: MergeSpec) -> LogRecords:
-    """Stored rows that come from nowhere but memory, as the newer side of a merge."""
+def records_of(rows: pa.Table, spec: MergeSpec, *, are_deletes: bool = False) -> LogRecords:
+    """Stored rows that come from nowhere but memory, as the newer side of a merge; or their unconditional deletes."""
     builder = _Builder(spec, LogContext(rows.schema, frozenset(), {}, frozenset()))
     builder.add_rows(_one_batch(rows))
-    return builder.build()
+    made = builder.build()
+    if not are_deletes:
+        return made
+    gone = made.entries.with_columns(
+        pl.lit(DATA_DELETE, dtype=pl.Int8).alias("kind"), pl.lit(True).alias("unconditional")
+    )
+    return LogRecords(made.rows, gone, made.partials)
 
 
 def deleted_rows(batch: pa.RecordBatch | pa.Table, spec: MergeSpec) -> Mask:

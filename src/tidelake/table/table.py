@@ -14,11 +14,11 @@ from tidelake.filegroup import FileSlice
 from tidelake.format.history import ArchivedInstant
 from tidelake.observe import TableSummary, summarise, summary_html
 from tidelake.query import PointInTime, ScanRequest, TableSource, table_schema
-from tidelake.schema import ddl_to_arrow, spark_json_to_arrow
+from tidelake.schema import META_COLUMN_NAMES, ddl_to_arrow, spark_json_to_arrow
 from tidelake.storage import Storage, open_storage
 from tidelake.table.scan import Scan
 from tidelake.timeline import Timeline
-from tidelake.write import Commit, FileOptions, WriteRequest, create, delete_partitions, write
+from tidelake.write import Commit, FileOptions, WriteRequest, create, delete_partitions, to_arrow, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,6 +98,24 @@ class Table:
         """Update rows whose key the table has, by its merge rules, and insert the others."""
         return self._write("upsert", data, metadata)
 
+    def delete(
+        self,
+        keys: object = None,
+        *,
+        filter: str | None = None,  # noqa: A002 - the public name
+        unconditional: bool = False,
+        metadata: Mapping[str, str] | None = None,
+    ) -> Commit | None:
+        """Delete rows by their keys (data with the key columns, or a list of values of a single key) or by a condition.
+
+        On an event-time table a delete carries the ordering value of the row it deletes, so that a newer version of the
+        row wins against it; ``unconditional=True`` is Apache Hudi's SQL delete. None if there is nothing to delete.
+        """
+        doomed = self._rows_to_delete(keys, filter)
+        if doomed.num_rows == 0:
+            return None
+        return self._write("delete_unconditional" if unconditional else "delete", doomed, metadata)
+
     def insert_overwrite(self, data: object, *, metadata: Mapping[str, str] | None = None) -> Commit:
         """Replace the content of every partition that the data has rows for."""
         return self._write("insert_overwrite", data, metadata)
@@ -126,6 +144,22 @@ class Table:
 
     def _write(self, operation: str, data: object, metadata: Mapping[str, str] | None) -> Commit:
         return write(self._source.storage, self._clock, data, self._request(operation, metadata))
+
+    def _rows_to_delete(self, keys: object, condition: str | None) -> pa.Table:
+        if (keys is None) == (condition is None):
+            raise InvalidError("delete takes keys or a filter, and one of them")
+        rows = self.scan(columns=[f.name for f in self.schema if f.name not in META_COLUMN_NAMES], filter=condition)
+        if keys is None:
+            return rows.to_arrow()
+        fields = list(self._source.config.record_key_fields)
+        wanted = pa.table({fields[0]: list(keys)}) if isinstance(keys, (list, tuple, set)) else to_arrow(keys)
+        missing = [name for name in fields if name not in wanted.column_names]
+        if missing:
+            raise InvalidError(f"the keys lack the column {missing[0]!r}", value=missing[0])
+        also = [name for name in self._source.config.partition_fields if name in wanted.column_names]
+        by = list(dict.fromkeys([*fields, *also]))
+        typed = pa.table([wanted[name].cast(rows.schema.field(name).type) for name in by], names=by)
+        return rows.to_arrow().join(typed, keys=by, join_type="left semi")
 
     def _request(self, operation: str, metadata: Mapping[str, str] | None) -> WriteRequest:
         properties = self._source.config.properties

@@ -36,6 +36,8 @@ OPERATIONS = {
     "insert": "INSERT",
     "bulk_insert": "BULK_INSERT",
     "upsert": "UPSERT",
+    "delete": "DELETE",
+    "delete_unconditional": "DELETE",
     "insert_overwrite": "INSERT_OVERWRITE",
     "insert_overwrite_table": "INSERT_OVERWRITE_TABLE",
     "delete_partitions": "DELETE_PARTITION",
@@ -57,7 +59,8 @@ def write(storage: Storage, clock: Clock, data: object, request: WriteRequest) -
     """Write rows by one of the operations; returns when they are true and durable."""
     source = TableSource.load(storage)
     incoming = to_arrow(data)
-    schema = evolved_schema(without_meta(table_schema(source).schema), incoming.schema)
+    known = without_meta(table_schema(source).schema)
+    schema = known if request.operation.startswith("delete") else evolved_schema(known, incoming.schema)
     rows = prepare(incoming, schema, source.config)
     if request.operation in ("upsert", "insert_overwrite", "insert_overwrite_table"):
         rows = deduplicate(rows, schema, source.config)

@@ -41,6 +41,7 @@ class PartitionTask:
     path: str
     slices: tuple[FileSlice, ...]
     operation: str
+    """insert, bulk_insert, overwrite, upsert, delete (by the rows' ordering values) or delete_unconditional."""
     token: str
     new_ids: tuple[str, ...]
     """Ids for file groups that the task may have to make."""
@@ -79,14 +80,16 @@ def _append(
     places: npt.NDArray[np.int64],
     result: PartitionResult,
 ) -> PartitionResult:
-    deleted = _deleted(rows, context)
+    deletes_all = task.operation.startswith("delete")
+    deleted = np.ones(rows.num_rows, dtype=np.bool_) if deletes_all else _deleted(rows, context)
+    unconditional = task.operation == "delete_unconditional"
     for number in np.unique(places[places >= 0]):
         file_slice = task.slices[int(number)]
         here = places == number
         data = rows.take(pa.array(np.flatnonzero(here & ~deleted)))
         gone = rows.take(pa.array(np.flatnonzero(here & deleted)))
         stored = stored_rows(data, context.instant, file_slice.file_id, _task_number(task))
-        entries = delete_entries(gone, context) if gone.num_rows else pa.array([], DELETE_TYPE)
+        entries = delete_entries(gone, context, unconditional=unconditional) if gone.num_rows else pa.array([], DELETE_TYPE)
         name = LogFileName(file_slice.file_id, context.instant, 1, task.token)
         result.stats.append(write_log(storage, context, name, task.path, stored, entries))
         result.touched.add(file_slice.file_id)
@@ -103,7 +106,9 @@ def _rewrite(
     places: npt.NDArray[np.int64],
     result: PartitionResult,
 ) -> PartitionResult:
-    places = _fill_small_groups(context, task, rows, places)
+    deletes_all = task.operation.startswith("delete")
+    if not deletes_all:
+        places = _fill_small_groups(context, task, rows, places)
     schema = with_meta(context.schema)
     for number in np.unique(places[places >= 0]):
         file_slice = task.slices[int(number)]
@@ -112,15 +117,16 @@ def _rewrite(
         name = BaseFileName(file_slice.file_id, task.token, context.instant)
         incoming = rows.take(pa.array(np.flatnonzero(places == number)))
         stored = stored_rows(incoming, context.instant, str(name), _task_number(task))
-        records = records_of(stored, context.merge)
+        records = records_of(stored, context.merge, are_deletes=deletes_all)
         old = read_base(storage, file_slice.base, schema)
         combine = merge_whole if context.merge.partial_mode is None else merge_partial
         merged = pa.Table.from_batches(_renamed(combine(old, records, context.merge), str(name)), schema)
         stat = write_base(storage, context, name, task.path, merged, str(file_slice.base.name))
         result.stats.append(stat)
         result.touched.add(file_slice.file_id)
-    fresh = rows.take(pa.array(np.flatnonzero((places < 0) & ~_deleted(rows, context))))
-    _new_groups(storage, context, task, fresh, result)
+    if not deletes_all:
+        fresh = rows.take(pa.array(np.flatnonzero((places < 0) & ~_deleted(rows, context))))
+        _new_groups(storage, context, task, fresh, result)
     return result
 
 
