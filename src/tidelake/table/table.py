@@ -102,7 +102,7 @@ class Table:
         self,
         keys: object = None,
         *,
-        filter: str | None = None,  # noqa: A002 - the public name
+        filter: str | None = None,
         unconditional: bool = False,
         metadata: Mapping[str, str] | None = None,
     ) -> Commit | None:

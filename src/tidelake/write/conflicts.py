@@ -57,7 +57,7 @@ def _check_completed(
             raise _conflict(instant, commit, f"changed the file group {group[1]} of partition {group[0]!r}")
         if group[0] in footprint.replaced_partitions:
             raise _conflict(instant, commit, f"wrote into the partition {group[0]!r} that this write replaces")
-        if group[0] in footprint.inserted_partitions and _is_new_base(stat):
+        if group[0] in footprint.inserted_partitions and is_new_base(stat):
             key = has_inserted_key(stat)
             if key is not None:
                 raise _conflict(instant, commit, f"inserted the key {key!r} that this write inserts too")
@@ -80,7 +80,8 @@ def _check_clustering(footprint: Footprint, instant: Instant, reader: TimelineRe
                 )
 
 
-def _is_new_base(stat: WriteStat) -> bool:
+def is_new_base(stat: WriteStat) -> bool:
+    """Whether a file is the first base file of a new file group."""
     return stat.prev_commit in (None, "null") and parse_base_name((stat.path or "").rpartition("/")[2]) is not None
 
 

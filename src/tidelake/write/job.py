@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tidelake._clock import Clock
 from tidelake.config import TableConfig, TableType
-from tidelake.errors import InvalidError
+from tidelake.errors import InternalError, InvalidError
 from tidelake.filegroup import BaseFile, FileSlice, TableView
 from tidelake.filegroup.listing import list_partitions
 from tidelake.format.commit_metadata import WriteStat
@@ -25,9 +25,9 @@ from tidelake.merge import merge_spec
 from tidelake.query import TableSource, table_schema
 from tidelake.schema import with_meta, without_meta
 from tidelake.storage import Storage
-from tidelake.write.conflicts import Footprint
+from tidelake.write.conflicts import Footprint, is_new_base
 from tidelake.write.context import FileOptions, WriteContext
-from tidelake.write.partition import PartitionResult, PartitionTask, groups_needed, has_any_key, write_partition
+from tidelake.write.partition import PartitionTask, groups_needed, has_any_key, stored_keys, write_partition
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare, to_arrow
 from tidelake.write.rows import KEY, PATH
 from tidelake.write.transaction import Commit, Transaction, recover
@@ -68,7 +68,7 @@ def write(storage: Storage, clock: Clock, data: object, request: WriteRequest) -
         rows = rows.sort_by([(PATH, "ascending"), (KEY, "ascending")])
     recover(storage, source.config, clock)
     transaction = Transaction(
-        storage, source.config, clock, _action(source.config, request), OPERATIONS[request.operation]
+        storage, source.config, clock, action_of(source.config, request), OPERATIONS[request.operation]
     )
     try:
         return _write(storage, clock, source, transaction, schema, rows, request)
@@ -87,15 +87,16 @@ def delete_partitions(storage: Storage, clock: Clock, partitions: Sequence[str],
     transaction = Transaction(storage, source.config, clock, "replacecommit", OPERATIONS["delete_partitions"])
     try:
         slices = _slices(storage, source, transaction, partitions)
-        context = _context(source.config, schema, transaction.instant, request)
+        context = context_of(source.config, schema, transaction.instant, request)
         replaced = {part: tuple(s.file_id for s in found) for part, found in slices.items() if found}
-        return transaction.commit((), _footprint([], replaced), _extra(context, request), replaced)
+        return transaction.commit((), footprint_of([], replaced), extra_metadata(context, request), replaced)
     except Exception:
         transaction.abort()
         raise
 
 
-def _action(config: TableConfig, request: WriteRequest) -> str:
+def action_of(config: TableConfig, request: WriteRequest) -> str:
+    """The timeline action of an operation."""
     if request.operation in REPLACING:
         return "replacecommit"
     return "commit" if config.table_type is TableType.COPY_ON_WRITE else "deltacommit"
@@ -110,8 +111,8 @@ def _write(
     rows: pa.Table,
     request: WriteRequest,
 ) -> Commit:
-    context = _context(source.config, schema, transaction.instant, request)
-    parts = _by_partition(rows)
+    context = context_of(source.config, schema, transaction.instant, request)
+    parts = by_partition(rows)
     replacing = request.operation in REPLACING
     if request.operation == "insert_overwrite_table":
         every = list(_view(storage, source, transaction).slices())
@@ -131,25 +132,33 @@ def _write(
         )
         for number, (path, part) in enumerate(parts.items())
     ]
-    results = _run(storage, context, tasks, list(parts.values()))
-    stats = tuple(stat for result in results for stat in result.stats)
+    stats = tuple(stat for written in _run(storage, context, tasks, list(parts.values())) for stat in written)
     replaced = {p: tuple(s.file_id for s in found) for p, found in slices.items() if found} if replacing else {}
-    inserted = {
-        task.path: result.inserted
-        for task, result in zip(tasks, results, strict=True)
-        if request.operation == "upsert" and result.inserted is not None
-    }
-    touched = [(task.path, group) for task, result in zip(tasks, results, strict=True) for group in result.touched]
-    footprint = replace(_footprint(touched, replaced), inserted_partitions=frozenset(inserted))
+    return finish(storage, transaction, context, request, stats, replaced)
+
+
+def finish(
+    storage: Storage,
+    transaction: Transaction,
+    context: WriteContext,
+    request: WriteRequest,
+    stats: tuple[WriteStat, ...],
+    replaced: Mapping[str, tuple[str, ...]],
+) -> Commit:
+    """Commit what the tasks wrote."""
+    fresh = [stat for stat in stats if is_new_base(stat)] if request.operation == "upsert" else []
+    touched = [(stat.partition_path or "", stat.file_id or "") for stat in stats if not is_new_base(stat)]
+    inserted = frozenset(stat.partition_path or "" for stat in fresh)
+    footprint = replace(footprint_of(touched, replaced), inserted_partitions=inserted)
     return transaction.commit(
-        stats, footprint, _extra(context, request), replaced or None, _key_check(storage, inserted)
+        stats, footprint, extra_metadata(context, request), replaced or None, _key_check(storage, fresh)
     )
 
 
 def _run(
     storage: Storage, context: WriteContext, tasks: list[PartitionTask], parts: list[pa.Table]
-) -> list[PartitionResult]:
-    def one(pair: tuple[PartitionTask, pa.Table]) -> PartitionResult:
+) -> list[list[WriteStat]]:
+    def one(pair: tuple[PartitionTask, pa.Table]) -> list[WriteStat]:
         return write_partition(storage, context, *pair)
 
     if len(tasks) <= 1:
@@ -158,7 +167,7 @@ def _run(
         return list(pool.map(one, zip(tasks, parts, strict=True)))
 
 
-def _by_partition(rows: pa.Table) -> dict[str, pa.Table]:
+def by_partition(rows: pa.Table) -> dict[str, pa.Table]:
     """The rows of each partition, in order."""
     paths = pl.Series("path", rows.column(PATH), dtype=pl.String)
     if paths.n_unique() <= 1:
@@ -168,7 +177,8 @@ def _by_partition(rows: pa.Table) -> dict[str, pa.Table]:
     return {path: rows.take(pa.array(row)) for path, row in sorted(places.rows())}
 
 
-def _context(config: TableConfig, schema: pa.Schema, instant: str, request: WriteRequest) -> WriteContext:
+def context_of(config: TableConfig, schema: pa.Schema, instant: str, request: WriteRequest) -> WriteContext:
+    """What the tasks of a write know."""
     merge = merge_spec(config, with_meta(schema))
     return WriteContext(config, schema, merge, instant, request.files, request.event_time_field)
 
@@ -188,24 +198,37 @@ def _slices(
     return found
 
 
-def _footprint(touched: Sequence[tuple[str, str]], replaced: Mapping[str, tuple[str, ...]]) -> Footprint:
+def footprint_of(touched: Sequence[tuple[str, str]], replaced: Mapping[str, tuple[str, ...]]) -> Footprint:
+    """What a write touches, from the groups it changed and those it retires."""
     groups = set(touched) | {(part, file_id) for part, ids in replaced.items() for file_id in ids}
     return Footprint(frozenset(groups), frozenset(replaced))
 
 
-def _extra(context: WriteContext, request: WriteRequest) -> dict[str, str]:
+def extra_metadata(context: WriteContext, request: WriteRequest) -> dict[str, str]:
+    """What the commit says beside its files: the caller's metadata and the schema."""
     if "schema" in request.extra_metadata:
         raise InvalidError("the metadata key 'schema' is the table's own", value="schema")
     return {**request.extra_metadata, "schema": context.schema_text}
 
 
-def _key_check(storage: Storage, inserted: Mapping[str, pa.Array | None]) -> Callable[[WriteStat], str | None]:
+def _key_check(storage: Storage, fresh: Sequence[WriteStat]) -> Callable[[WriteStat], str | None]:
+    """Whether a base file that appeared meanwhile has a key that we insert too; ours are read from our own files."""
+
     def has_inserted_key(stat: WriteStat) -> str | None:
-        keys = inserted.get(stat.partition_path or "")
-        name = parse_base_name((stat.path or "").rpartition("/")[2])
-        if keys is None or name is None or stat.path is None:
-            return None
-        base = BaseFile(stat.path, name, stat.file_size_in_bytes or 0)
-        return has_any_key(storage, [FileSlice(stat.partition_path or "", name.file_id, name.instant, base, ())], keys)
+        for own in fresh:
+            if own.partition_path == stat.partition_path:
+                shared = has_any_key(storage, [_slice_of(stat)], stored_keys(storage, _slice_of(own)))
+                if shared is not None:
+                    return shared
+        return None
 
     return has_inserted_key
+
+
+def _slice_of(stat: WriteStat) -> FileSlice:
+    path = stat.path or ""
+    name = parse_base_name(path.rpartition("/")[2])
+    if name is None:
+        raise InternalError(f"{path!r} is no base file", file=path)
+    base = BaseFile(path, name, stat.file_size_in_bytes or 0)
+    return FileSlice(stat.partition_path or "", name.file_id, name.instant, base, ())

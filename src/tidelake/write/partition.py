@@ -8,7 +8,7 @@ small groups first.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from tidelake.format.names import BaseFileName, LogFileName
 from tidelake.index import locate
 from tidelake.merge import deleted_rows, merge_partial, merge_whole, records_of
 from tidelake.query import read_base
-from tidelake.schema import FILE_NAME, with_meta
+from tidelake.schema import FILE_NAME, RECORD_KEY, with_meta
 from tidelake.storage import Storage
 from tidelake.write.context import WriteContext
 from tidelake.write.deletes import delete_entries
@@ -47,19 +47,10 @@ class PartitionTask:
     """Ids for file groups that the task may have to make."""
 
 
-@dataclass(slots=True)
-class PartitionResult:
-    """What a task wrote."""
-
-    stats: list[WriteStat] = field(default_factory=list)
-    touched: set[str] = field(default_factory=set)
-    inserted: pa.Array | None = None
-
-
-def write_partition(storage: Storage, context: WriteContext, task: PartitionTask, rows: pa.Table) -> PartitionResult:
+def write_partition(storage: Storage, context: WriteContext, task: PartitionTask, rows: pa.Table) -> list[WriteStat]:
     """Write rows (with their helper columns) of one partition."""
     ensure_partition(storage, task.path, context.instant)
-    result = PartitionResult()
+    result: list[WriteStat] = []
     if task.operation in ("insert", "bulk_insert", "overwrite"):
         alive = rows.filter(pa.array(~_deleted(rows, context)))
         if task.operation == "insert" and context.config.table_type is TableType.COPY_ON_WRITE:
@@ -78,8 +69,8 @@ def _append(
     task: PartitionTask,
     rows: pa.Table,
     places: npt.NDArray[np.int64],
-    result: PartitionResult,
-) -> PartitionResult:
+    result: list[WriteStat],
+) -> list[WriteStat]:
     deletes_all = task.operation.startswith("delete")
     deleted = np.ones(rows.num_rows, dtype=np.bool_) if deletes_all else _deleted(rows, context)
     unconditional = task.operation == "delete_unconditional"
@@ -89,10 +80,11 @@ def _append(
         data = rows.take(pa.array(np.flatnonzero(here & ~deleted)))
         gone = rows.take(pa.array(np.flatnonzero(here & deleted)))
         stored = stored_rows(data, context.instant, file_slice.file_id, _task_number(task))
-        entries = delete_entries(gone, context, unconditional=unconditional) if gone.num_rows else pa.array([], DELETE_TYPE)
+        entries = (
+            delete_entries(gone, context, unconditional=unconditional) if gone.num_rows else pa.array([], DELETE_TYPE)
+        )
         name = LogFileName(file_slice.file_id, context.instant, 1, task.token)
-        result.stats.append(write_log(storage, context, name, task.path, stored, entries))
-        result.touched.add(file_slice.file_id)
+        result.append(write_log(storage, context, name, task.path, stored, entries))
     fresh = rows.take(pa.array(np.flatnonzero((places < 0) & ~deleted)))
     _new_groups(storage, context, task, fresh, result)
     return result
@@ -104,8 +96,8 @@ def _rewrite(
     task: PartitionTask,
     rows: pa.Table,
     places: npt.NDArray[np.int64],
-    result: PartitionResult,
-) -> PartitionResult:
+    result: list[WriteStat],
+) -> list[WriteStat]:
     deletes_all = task.operation.startswith("delete")
     if not deletes_all:
         places = _fill_small_groups(context, task, rows, places)
@@ -122,8 +114,7 @@ def _rewrite(
         combine = merge_whole if context.merge.partial_mode is None else merge_partial
         merged = pa.Table.from_batches(_renamed(combine(old, records, context.merge), str(name)), schema)
         stat = write_base(storage, context, name, task.path, merged, str(file_slice.base.name))
-        result.stats.append(stat)
-        result.touched.add(file_slice.file_id)
+        result.append(stat)
     if not deletes_all:
         fresh = rows.take(pa.array(np.flatnonzero((places < 0) & ~_deleted(rows, context))))
         _new_groups(storage, context, task, fresh, result)
@@ -150,7 +141,7 @@ def _fill_small_groups(
 
 
 def _new_groups(
-    storage: Storage, context: WriteContext, task: PartitionTask, rows: pa.Table, result: PartitionResult
+    storage: Storage, context: WriteContext, task: PartitionTask, rows: pa.Table, result: list[WriteStat]
 ) -> None:
     if rows.num_rows == 0:
         return
@@ -160,9 +151,7 @@ def _new_groups(
         name = BaseFileName(next(ids), task.token, context.instant)
         part = rows.slice(start, each)
         stored = stored_rows(part, context.instant, str(name), _task_number(task))
-        result.stats.append(write_base(storage, context, name, task.path, stored, None))
-    keys = rows.column(KEY).combine_chunks()
-    result.inserted = keys if result.inserted is None else pa.concat_arrays([result.inserted, keys])
+        result.append(write_base(storage, context, name, task.path, stored, None))
 
 
 def groups_needed(rows: pa.Table, target_bytes: int) -> int:
@@ -196,3 +185,12 @@ def has_any_key(storage: Storage, slices: Sequence[FileSlice], keys: pa.Array) -
     places = locate(storage, slices, keys)
     found = np.flatnonzero(places >= 0)
     return str(keys[int(found[0])].as_py()) if len(found) else None
+
+
+def stored_keys(storage: Storage, file_slice: FileSlice) -> pa.Array:
+    """The keys of a slice's base file."""
+    if file_slice.base is None:
+        raise InternalError("a slice without a base file has no stored keys")
+    schema = pa.schema([pa.field(RECORD_KEY, pa.string())])
+    batches = read_base(storage, file_slice.base, schema)
+    return pa.Table.from_batches(batches, schema).column(RECORD_KEY).combine_chunks()
