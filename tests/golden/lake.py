@@ -41,13 +41,13 @@ class Instant:
     action: str
 
 
-def open_session(jar: str, scratch: Path) -> SparkSession:
+def open_session(jar: str, scratch: Path, memory: str = "3g", shuffle_partitions: int = 1) -> SparkSession:
     """Start a local Spark session with the Hudi bundle, in UTC."""
     os.environ["TZ"] = "UTC"
     time.tzset()
     settings = {
         "spark.jars": jar,
-        "spark.driver.memory": "3g",
+        "spark.driver.memory": memory,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
@@ -56,7 +56,7 @@ def open_session(jar: str, scratch: Path) -> SparkSession:
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
-        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.shuffle.partitions": str(shuffle_partitions),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
     }
     builder = SparkSession.builder.master("local[2]").appName("golden")

@@ -143,7 +143,12 @@ class Table:
         return summary_html(self.summary())
 
     def _write(self, operation: str, data: object, metadata: Mapping[str, str] | None) -> Commit:
-        return write(self._source.storage, self._clock, data, self._request(operation, metadata))
+        request = self._request(operation, metadata)
+        if type(data).__module__.startswith("pyspark."):
+            from tidelake.spark.write import write_on_spark  # noqa: PLC0415 - an optional dependency
+
+            return write_on_spark(self._source.storage, self._clock, data, request)
+        return write(self._source.storage, self._clock, data, request)
 
     def _rows_to_delete(self, keys: object, condition: str | None) -> pa.Table:
         if (keys is None) == (condition is None):

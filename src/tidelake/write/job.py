@@ -17,7 +17,7 @@ import pyarrow as pa
 from tidelake._clock import Clock
 from tidelake.config import TableConfig, TableType
 from tidelake.errors import InternalError, InvalidError
-from tidelake.filegroup import BaseFile, FileSlice, TableView
+from tidelake.filegroup import BaseFile, FileSlice
 from tidelake.filegroup.listing import list_partitions
 from tidelake.format.commit_metadata import WriteStat
 from tidelake.format.names import parse_base_name
@@ -86,7 +86,7 @@ def delete_partitions(storage: Storage, clock: Clock, partitions: Sequence[str],
     recover(storage, source.config, clock)
     transaction = Transaction(storage, source.config, clock, "replacecommit", OPERATIONS["delete_partitions"])
     try:
-        slices = _slices(storage, source, transaction, partitions)
+        slices = old_slices(storage, source, transaction, partitions)
         context = context_of(source.config, schema, transaction.instant, request)
         replaced = {part: tuple(s.file_id for s in found) for part, found in slices.items() if found}
         return transaction.commit((), footprint_of([], replaced), extra_metadata(context, request), replaced)
@@ -114,13 +114,8 @@ def _write(
     context = context_of(source.config, schema, transaction.instant, request)
     parts = by_partition(rows)
     replacing = request.operation in REPLACING
-    if request.operation == "insert_overwrite_table":
-        every = list(_view(storage, source, transaction).slices())
-        slices: dict[str, tuple[FileSlice, ...]] = dict.fromkeys(parts, ())
-        for found in every:
-            slices[found.partition_path] = (*slices.get(found.partition_path, ()), found)
-    else:
-        slices = _slices(storage, source, transaction, list(parts))
+    whole = request.operation == "insert_overwrite_table"
+    slices = old_slices(storage, source, transaction, None if whole else list(parts))
     kind = "overwrite" if replacing else request.operation
     tasks = [
         PartitionTask(
@@ -183,16 +178,16 @@ def context_of(config: TableConfig, schema: pa.Schema, instant: str, request: Wr
     return WriteContext(config, schema, merge, instant, request.files, request.event_time_field)
 
 
-def _view(storage: Storage, source: TableSource, transaction: Transaction) -> TableView:
-    return TableSource(storage, source.config, transaction.start, source.reader).view()
-
-
-def _slices(
-    storage: Storage, source: TableSource, transaction: Transaction, partitions: Sequence[str]
+def old_slices(
+    storage: Storage, source: TableSource, transaction: Transaction, partitions: Sequence[str] | None
 ) -> dict[str, tuple[FileSlice, ...]]:
-    """The latest slices of these partitions, as of the write's start."""
-    view = _view(storage, source, transaction)
-    found: dict[str, tuple[FileSlice, ...]] = dict.fromkeys(partitions, ())
+    """The latest slices of these partitions (None: of all), as of the write's start."""
+    view = TableSource(storage, source.config, transaction.start, source.reader).view()
+    found: dict[str, tuple[FileSlice, ...]] = {}
+    if partitions is None:
+        for file_slice in view.slices():
+            found[file_slice.partition_path] = (*found.get(file_slice.partition_path, ()), file_slice)
+        return found
     for listed in list_partitions(storage, partitions):
         found[listed.path] = tuple(view.latest_of(listed))
     return found

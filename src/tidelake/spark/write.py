@@ -1,0 +1,154 @@
+"""A write on Spark: rows are prepared and spread by one shuffle, and each task writes the files of its rows.
+
+Rows are spread by partition path and a part of the key's hash, so that one hot partition is shared by many tasks and all
+versions of a key meet in one; adaptive execution joins small pieces. A task runs the same functions as a write in process:
+deduplicate, look up, write. What comes back to the driver are file statistics alone. Copy-on-write rewrites whole file
+groups, so there a partition is one task's.
+
+Files of failed or repeated attempts carry their own token; those that no statistic names are removed before the commit.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidelake import errors
+from tidelake._clock import Clock, SystemClock
+from tidelake.config import TableConfig, TableType
+from tidelake.errors import TidelakeError
+from tidelake.filegroup import FileSlice
+from tidelake.filegroup.listing import list_partitions
+from tidelake.format.commit_metadata import WriteStat
+from tidelake.query import TableSource, table_schema
+from tidelake.schema import META_COLUMN_NAMES, spark_json_to_arrow, without_meta
+from tidelake.spark.scan import spark_schema
+from tidelake.storage import Storage, open_storage
+from tidelake.timeline import Timeline, TimelineReader
+from tidelake.write.context import WriteContext
+from tidelake.write.job import (
+    OPERATIONS,
+    REPLACING,
+    WriteRequest,
+    action_of,
+    by_partition,
+    context_of,
+    finish,
+    old_slices,
+)
+from tidelake.write.partition import PartitionTask, groups_needed, write_partition
+from tidelake.write.prepare import deduplicate, evolved_schema, prepare
+from tidelake.write.rows import KEY, PATH
+from tidelake.write.transaction import Commit, Transaction, recover
+
+SALTS = 64
+"""Into how many pieces the rows of one partition may be spread."""
+_TYPED = re.compile(r"tidelake\.errors\.(\w+): (.*)")
+
+
+def write_on_spark(storage: Storage, clock: Clock, frame: DataFrame, request: WriteRequest) -> Commit:
+    """Write a DataFrame by one of the operations; returns when its rows are true and durable."""
+    source = TableSource.load(storage)
+    data = frame.drop(*[name for name in META_COLUMN_NAMES if name in frame.columns])
+    known = without_meta(table_schema(source).schema)
+    schema = evolved_schema(known, spark_json_to_arrow(data.schema.json()))
+    recover(storage, source.config, clock)
+    transaction = Transaction(
+        storage, source.config, clock, action_of(source.config, request), OPERATIONS[request.operation]
+    )
+    try:
+        context = context_of(source.config, schema, transaction.instant, request)
+        stats = _run(storage, context, data, transaction.start, request.operation)
+        replaced = _replaced(storage, source, transaction, stats, request)
+        return finish(storage, transaction, context, request, stats, replaced)
+    except BaseException as error:
+        if isinstance(error, Exception):
+            transaction.abort()
+        if isinstance(error, PySparkException):
+            raise typed_error(error) from error
+        raise
+
+
+def typed_error(error: PySparkException) -> TidelakeError | PySparkException:
+    """The typed error that a task raised, if it was one of ours."""
+    found = _TYPED.search(str(error))
+    kind = getattr(errors, found[1], None) if found else None
+    if found is None or not isinstance(kind, type) or not issubclass(kind, TidelakeError):
+        return error
+    made: TidelakeError = kind(found[2])
+    return made
+
+
+def _run(
+    storage: Storage, context: WriteContext, data: DataFrame, start: Timeline, operation: str
+) -> tuple[WriteStat, ...]:
+    uri, options = storage.uri, storage.options
+    prepared_schema = pa.schema([*context.schema, pa.field(KEY, pa.string()), pa.field(PATH, pa.string())])
+    user_names = context.schema.names
+
+    def make_ready(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch.num_rows:
+                made = prepare(pa.Table.from_batches([batch]), context.schema, context.config)
+                yield from made.select([*user_names, KEY, PATH]).to_batches()
+
+    def write_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = pa.Table.from_batches([b for b in batches if b.num_rows], prepared_schema)
+        if rows.num_rows == 0:
+            return
+        reached = open_storage(uri, options)
+        stats = list(_write_task(reached, context, start, operation, rows.combine_chunks()))
+        yield pa.record_batch([pa.array([pickle.dumps(stats)], pa.binary())], names=["stats"])
+
+    ready = data.mapInArrow(make_ready, spark_schema(prepared_schema))
+    is_spread = context.config.table_type is not TableType.COPY_ON_WRITE or operation not in ("insert", "upsert")
+    salt = F.pmod(F.hash(F.col(KEY)), F.lit(SALTS)) if is_spread else F.lit(0)
+    written = ready.repartition(F.col(PATH), salt).mapInArrow(write_files, "stats binary")
+    # Statistics of files, not rows: a few hundred bytes for each file that was written.
+    return tuple(stat for row in written.collect() for stat in pickle.loads(row["stats"]))
+
+
+def _write_task(
+    storage: Storage, context: WriteContext, start: Timeline, operation: str, rows: pa.Table
+) -> Iterator[WriteStat]:
+    task = TaskContext.get()
+    token = f"{task.partitionId()}-{task.stageId()}-{task.taskAttemptId()}" if task is not None else "0-0-0"
+    if operation in ("upsert", "insert_overwrite", "insert_overwrite_table"):
+        rows = deduplicate(rows, context.schema, context.config)
+    if operation == "bulk_insert":
+        rows = rows.sort_by([(PATH, "ascending"), (KEY, "ascending")])
+    clock = SystemClock()
+    parts = by_partition(rows)
+    replacing = operation in REPLACING
+    slices = {} if replacing or operation == "bulk_insert" else _slices(storage, context.config, start, list(parts))
+    for path, part in parts.items():
+        ids = tuple(f"{clock.new_id()}-0" for _ in range(groups_needed(part, context.files.target_base_bytes)))
+        kind = "overwrite" if replacing else operation
+        yield from write_partition(storage, context, PartitionTask(path, slices.get(path, ()), kind, token, ids), part)
+
+
+def _slices(
+    storage: Storage, config: TableConfig, start: Timeline, partitions: list[str]
+) -> dict[str, tuple[FileSlice, ...]]:
+    """The latest slices of a task's partitions, as of the write's start."""
+    view = TableSource(storage, config, start, TimelineReader(storage, config)).view()
+    return {listed.path: tuple(view.latest_of(listed)) for listed in list_partitions(storage, partitions)}
+
+
+def _replaced(
+    storage: Storage, source: TableSource, transaction: Transaction, stats: tuple[WriteStat, ...], request: WriteRequest
+) -> dict[str, tuple[str, ...]]:
+    if request.operation not in REPLACING:
+        return {}
+    partitions = None
+    if request.operation == "insert_overwrite":
+        partitions = sorted({stat.partition_path or "" for stat in stats})
+    found = old_slices(storage, source, transaction, partitions)
+    return {path: tuple(s.file_id for s in slices) for path, slices in found.items() if slices}
