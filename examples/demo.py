@@ -47,7 +47,7 @@ def main() -> int:
         print(f"  read-optimised: {table.scan(mode='read_optimized').count()} rows")
 
         say("The same rows, merged by Spark's workers:")
-        spark = tl.session("tidelake-demo", master="local[2]")
+        spark = tl.session("tidelake-demo", master="local[2]", config={"spark.log.level": "ERROR"})
         frame = tl.open_table(folder, spark=spark).scan().to_spark()
         frame.select("id", "name", "ts", "_hoodie_commit_time").orderBy("id").show(8, truncate=False)
         on_spark = [row.asDict() for row in frame.select("id", "name").collect()]

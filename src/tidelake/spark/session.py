@@ -18,6 +18,9 @@ _DEFAULTS = {
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
 }
 
+_LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+"""A session on this machine alone needs no other address."""
+
 
 def session(
     app_name: str = "tidelake", master: str | None = None, config: Mapping[str, str] | None = None
@@ -30,8 +33,10 @@ def session(
         os.environ["JAVA_HOME"] = find_java().home
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(app_name).master(master or "local[*]")
-    for key, value in {**_DEFAULTS, **(config or {})}.items():
+    where = master or "local[*]"
+    builder = SparkSession.builder.appName(app_name).master(where)
+    local = _LOCAL if where.startswith("local") else {}
+    for key, value in {**_DEFAULTS, **local, **(config or {})}.items():
         builder = builder.config(key, value)
     made: SparkSession = builder.getOrCreate()
     return made
