@@ -65,6 +65,8 @@ class TableConfig:
     timezone_is_utc: bool
     create_schema_text: str | None
     properties: Mapping[str, str]
+    buckets: int | None = None
+    """How many buckets a partition has, if the table's file groups are made by hashing."""
 
     @property
     def is_partitioned(self) -> bool:
@@ -98,7 +100,20 @@ def parse_table_config(properties: Mapping[str, str]) -> TableConfig:
         timezone_is_utc=properties.get("hoodie.table.timeline.timezone", "LOCAL").upper() == "UTC",
         create_schema_text=properties.get("hoodie.table.create.schema") or None,
         properties=dict(properties),
+        buckets=_buckets(properties),
     )
+
+
+def _buckets(properties: Mapping[str, str]) -> int | None:
+    kind = properties.get("hoodie.index.type", "SIMPLE").upper()
+    if kind == "SIMPLE":
+        return None
+    if kind != "BUCKET":
+        raise UnsupportedError(f"hoodie.index.type={kind} is not known here, only SIMPLE and BUCKET", value=kind)
+    text = properties.get("hoodie.bucket.index.num.buckets", "4")
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 10**8):
+        raise CorruptError(f"hoodie.bucket.index.num.buckets is {text!r}, no count of buckets", value=text)
+    return int(text)
 
 
 def _version(properties: Mapping[str, str]) -> int:

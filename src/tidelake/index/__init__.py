@@ -1,6 +1,15 @@
 """Finding the file group of a key: key generation and indexes."""
 
+from tidelake.index.bucket import bucket_file_id, bucket_numbers, bucket_of
 from tidelake.index.keygen import KeyGenerator, record_keys, value_text
 from tidelake.index.simple import locate
 
-__all__ = ["KeyGenerator", "locate", "record_keys", "value_text"]
+__all__ = [
+    "KeyGenerator",
+    "bucket_file_id",
+    "bucket_numbers",
+    "bucket_of",
+    "locate",
+    "record_keys",
+    "value_text",
+]

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidelake import errors
@@ -43,9 +43,9 @@ from tidelake.write.job import (
     finish,
     old_slices,
 )
-from tidelake.write.partition import PartitionTask, groups_needed, write_partition
+from tidelake.write.partition import PartitionTask, groups_needed, salts_of, write_partition
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare
-from tidelake.write.rows import KEY, PATH
+from tidelake.write.rows import KEY, PATH, SALT
 from tidelake.write.transaction import Commit, Transaction, recover
 
 SALTS = 64
@@ -90,14 +90,15 @@ def _run(
     storage: Storage, context: WriteContext, data: DataFrame, start: Timeline, operation: str
 ) -> tuple[WriteStat, ...]:
     uri, options = storage.uri, storage.options
-    prepared_schema = pa.schema([*context.schema, pa.field(KEY, pa.string()), pa.field(PATH, pa.string())])
-    user_names = context.schema.names
+    helpers = [pa.field(KEY, pa.string()), pa.field(PATH, pa.string()), pa.field(SALT, pa.int64())]
+    prepared_schema = pa.schema([*context.schema, *helpers])
 
     def make_ready(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if batch.num_rows:
                 made = prepare(pa.Table.from_batches([batch]), context.schema, context.config)
-                yield from made.select([*user_names, KEY, PATH]).to_batches()
+                salt = salts_of(made, context)
+                yield from made.append_column(SALT, pa.array(salt)).select(prepared_schema.names).to_batches()
 
     def write_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = pa.Table.from_batches([b for b in batches if b.num_rows], prepared_schema)
@@ -108,11 +109,18 @@ def _run(
         yield pa.record_batch([pa.array([pickle.dumps(stats)], pa.binary())], names=["stats"])
 
     ready = data.mapInArrow(make_ready, spark_schema(prepared_schema))
-    is_spread = context.config.table_type is not TableType.COPY_ON_WRITE or operation not in ("insert", "upsert")
-    salt = F.pmod(F.hash(F.col(KEY)), F.lit(SALTS)) if is_spread else F.lit(0)
-    written = ready.repartition(F.col(PATH), salt).mapInArrow(write_files, "stats binary")
+    written = ready.repartition(F.col(PATH), _salt(context, operation)).mapInArrow(write_files, "stats binary")
     # Statistics of files, not rows: a few hundred bytes for each file that was written.
     return tuple(stat for row in written.collect() for stat in pickle.loads(row["stats"]))
+
+
+def _salt(context: WriteContext, operation: str) -> Column:
+    """What spreads the rows of one partition over tasks; rows that must meet in one file have the same salt."""
+    if context.buckets is not None:
+        return F.col(SALT)
+    if context.config.table_type is TableType.COPY_ON_WRITE and operation in ("insert", "upsert"):
+        return F.lit(0)
+    return F.pmod(F.hash(F.col(KEY)), F.lit(SALTS))
 
 
 def _write_task(
@@ -129,7 +137,9 @@ def _write_task(
     replacing = operation in REPLACING
     slices = {} if replacing or operation == "bulk_insert" else _slices(storage, context.config, start, list(parts))
     for path, part in parts.items():
-        ids = tuple(f"{clock.new_id()}-0" for _ in range(groups_needed(part, context.files.target_base_bytes)))
+        ids = tuple(
+            f"{clock.new_id()}-0" for _ in range(groups_needed(part, context.files.target_base_bytes, context.buckets))
+        )
         kind = "overwrite" if replacing else operation
         yield from write_partition(storage, context, PartitionTask(path, slices.get(path, ()), kind, token, ids), part)
 

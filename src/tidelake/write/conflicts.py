@@ -15,6 +15,7 @@ from tidelake.errors import ConflictError
 from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from tidelake.format.names import parse_base_name
 from tidelake.format.plans import RequestedReplaceMetadata
+from tidelake.index.bucket import DIGITS
 from tidelake.timeline import Instant, Timeline, TimelineReader
 
 SERVICES = frozenset({"COMPACT", "LOG_COMPACT"})
@@ -27,6 +28,11 @@ class Footprint:
     groups: frozenset[tuple[str, str]]
     replaced_partitions: frozenset[str] = frozenset()
     inserted_partitions: frozenset[str] = frozenset()
+    is_bucketed: bool = False
+
+    def group(self, partition_path: str | None, file_id: str | None) -> tuple[str, str]:
+        """What stands for a file group: its id, or, where hashes make groups, its bucket's number."""
+        return (partition_path or "", (file_id or "")[:DIGITS] if self.is_bucketed else file_id or "")
 
 
 def check_conflicts(
@@ -52,7 +58,7 @@ def _check_completed(
     if commit.operation_type in SERVICES:
         return
     for stat in commit.stats:
-        group = (stat.partition_path or "", stat.file_id or "")
+        group = footprint.group(stat.partition_path, stat.file_id)
         if group in footprint.groups:
             raise _conflict(instant, commit, f"changed the file group {group[1]} of partition {group[0]!r}")
         if group[0] in footprint.replaced_partitions:
@@ -64,7 +70,7 @@ def _check_completed(
     if isinstance(commit, ReplaceCommitMetadata):
         for partition, file_ids in (commit.partition_to_replace_file_ids or {}).items():
             for file_id in file_ids:
-                if (partition, file_id) in footprint.groups:
+                if footprint.group(partition, file_id) in footprint.groups:
                     raise _conflict(instant, commit, f"retired the file group {file_id} of partition {partition!r}")
 
 
@@ -72,7 +78,7 @@ def _check_clustering(footprint: Footprint, instant: Instant, reader: TimelineRe
     plan = reader.record(RequestedReplaceMetadata, instant.requested_file_name).clustering_plan
     for group in (plan.input_groups or ()) if plan else ():
         for part in group.slices or ():
-            if (part.partition_path or "", part.file_id or "") in footprint.groups:
+            if footprint.group(part.partition_path, part.file_id) in footprint.groups:
                 raise ConflictError(
                     f"a clustering is about to rewrite the file group {part.file_id}",
                     instant=instant.requested_time,

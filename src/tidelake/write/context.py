@@ -34,6 +34,8 @@ class WriteContext:
     instant: str
     files: FileOptions
     event_time_field: str | None = None
+    buckets: int | None = None
+    """How many buckets each partition has, for tables of the BUCKET index; None is the SIMPLE index."""
 
     @property
     def schema_text(self) -> str:

@@ -33,6 +33,8 @@ _STORED_OPTIONS = (
     "hoodie.datasource.write.partitionpath.urlencode",
     "hoodie.table.timeline.timezone",
     "hoodie.logfile.data.block.format",
+    "hoodie.index.type",
+    "hoodie.bucket.index.num.buckets",
 )
 
 

@@ -123,7 +123,10 @@ def _write(
             () if replacing else slices.get(path, ()),
             kind,
             f"{number}-0-0",
-            tuple(f"{clock.new_id()}-0" for _ in range(groups_needed(part, context.files.target_base_bytes))),
+            tuple(
+                f"{clock.new_id()}-0"
+                for _ in range(groups_needed(part, context.files.target_base_bytes, context.buckets))
+            ),
         )
         for number, (path, part) in enumerate(parts.items())
     ]
@@ -141,10 +144,11 @@ def finish(
     replaced: Mapping[str, tuple[str, ...]],
 ) -> Commit:
     """Commit what the tasks wrote."""
-    fresh = [stat for stat in stats if is_new_base(stat)] if request.operation == "upsert" else []
-    touched = [(stat.partition_path or "", stat.file_id or "") for stat in stats if not is_new_base(stat)]
+    bucketed = context.buckets is not None
+    fresh = [stat for stat in stats if is_new_base(stat)] if request.operation == "upsert" and not bucketed else []
+    touched = [(stat.partition_path or "", stat.file_id or "") for stat in stats if bucketed or not is_new_base(stat)]
     inserted = frozenset(stat.partition_path or "" for stat in fresh)
-    footprint = replace(footprint_of(touched, replaced), inserted_partitions=inserted)
+    footprint = replace(footprint_of(touched, replaced, bucketed), inserted_partitions=inserted)
     return transaction.commit(
         stats, footprint, extra_metadata(context, request), replaced or None, _key_check(storage, fresh)
     )
@@ -175,7 +179,7 @@ def by_partition(rows: pa.Table) -> dict[str, pa.Table]:
 def context_of(config: TableConfig, schema: pa.Schema, instant: str, request: WriteRequest) -> WriteContext:
     """What the tasks of a write know."""
     merge = merge_spec(config, with_meta(schema))
-    return WriteContext(config, schema, merge, instant, request.files, request.event_time_field)
+    return WriteContext(config, schema, merge, instant, request.files, request.event_time_field, config.buckets)
 
 
 def old_slices(
@@ -193,10 +197,13 @@ def old_slices(
     return found
 
 
-def footprint_of(touched: Sequence[tuple[str, str]], replaced: Mapping[str, tuple[str, ...]]) -> Footprint:
+def footprint_of(
+    touched: Sequence[tuple[str, str]], replaced: Mapping[str, tuple[str, ...]], bucketed: bool = False
+) -> Footprint:
     """What a write touches, from the groups it changed and those it retires."""
+    empty = Footprint(frozenset(), frozenset(replaced), is_bucketed=bucketed)
     groups = set(touched) | {(part, file_id) for part, ids in replaced.items() for file_id in ids}
-    return Footprint(frozenset(groups), frozenset(replaced))
+    return replace(empty, groups=frozenset(empty.group(*group) for group in groups))
 
 
 def extra_metadata(context: WriteContext, request: WriteRequest) -> dict[str, str]:

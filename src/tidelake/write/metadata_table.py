@@ -15,7 +15,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidelake._clock import Clock, utc_from_ms
-from tidelake.errors import ConflictError, NotFoundError, PreconditionError, UnavailableError
+from tidelake.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    CorruptError,
+    NotFoundError,
+    PreconditionError,
+    UnavailableError,
+)
 from tidelake.format.names import PROPERTIES_BACKUP_FILE, PROPERTIES_FILE
 from tidelake.format.properties import check_table_properties, decode_properties, encode_properties
 from tidelake.storage import Storage
@@ -45,33 +52,53 @@ def retire_metadata_table(storage: Storage, clock: Clock) -> bool:
 def _unname(storage: Storage, clock: Clock) -> bool:
     """Take the metadata table out of the table's properties; says whether they named it."""
     for _ in range(_TRIES):
-        data, version = storage.get_with_version(PROPERTIES_FILE)
+        try:
+            data, version = _read_properties(storage)
+        except PreconditionError:
+            continue
         properties = decode_properties(data)
-        check_table_properties(properties)
         if not (properties.get(AVAILABLE) or properties.get(BUILDING)):
             return False
         storage.put(PROPERTIES_BACKUP_FILE, data)
-        if _replace(storage, clock, _without_metadata(properties), version):
-            storage.delete(PROPERTIES_BACKUP_FILE)
+        is_ours = _replace(storage, clock, _without_metadata(properties), version)
+        storage.delete(PROPERTIES_BACKUP_FILE)
+        if is_ours:
             return True
     raise ConflictError(
         f"the table's properties changed {_TRIES} times in a row", table=storage.uri, file=PROPERTIES_FILE
     )
 
 
+def _read_properties(storage: Storage) -> tuple[bytes, str]:
+    """The table's properties and their version; what an update that died left is repaired from the backup first."""
+    version = None
+    try:
+        data, version = storage.get_with_version(PROPERTIES_FILE)
+        check_table_properties(decode_properties(data))
+        return data, version
+    except (NotFoundError, CorruptError):
+        backup = storage.get(PROPERTIES_BACKUP_FILE)
+        check_table_properties(decode_properties(backup))
+    if version is not None:
+        return backup, storage.put_if_match(PROPERTIES_FILE, backup, version)
+    try:
+        return backup, storage.put_if_absent(PROPERTIES_FILE, backup)
+    except AlreadyExistsError as error:
+        raise PreconditionError("the properties came back meanwhile", file=PROPERTIES_FILE) from error
+
+
 def _replace(storage: Storage, clock: Clock, properties: Mapping[str, str], version: str) -> bool:
+    """Put these properties in the place of that version; says whether they are there."""
     updated_at = utc_from_ms(clock.now_ms()).isoformat()
     text = encode_properties(properties, (f"Updated at {updated_at} by Tidelake, {clock.new_id()}",))
     try:
         storage.put_if_match(PROPERTIES_FILE, text, version)
-    except PreconditionError:
-        return False
-    except UnavailableError:
-        try:
-            if storage.get(PROPERTIES_FILE) == text:  # only the answer was lost
-                return True
-        except NotFoundError:
-            pass
+    except UnavailableError as error:
+        # The nonce in the comment tells whether only the answer was lost, or a retried put met itself.
+        if storage.exists(PROPERTIES_FILE) and storage.get(PROPERTIES_FILE) == text:
+            return True
+        if isinstance(error, PreconditionError):
+            return False
         raise
     return True
 

@@ -15,12 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelake.config import TableType
-from tidelake.errors import InternalError
+from tidelake.errors import InternalError, UnsupportedError
 from tidelake.filegroup import FileSlice
 from tidelake.format.commit_metadata import WriteStat
 from tidelake.format.delete_block import DELETE_TYPE
 from tidelake.format.names import BaseFileName, LogFileName
-from tidelake.index import locate
+from tidelake.index import bucket_file_id, bucket_numbers, bucket_of, locate, value_text
 from tidelake.merge import deleted_rows, merge_partial, merge_whole, records_of
 from tidelake.query import read_base
 from tidelake.schema import FILE_NAME, RECORD_KEY, with_meta
@@ -51,6 +51,10 @@ def write_partition(storage: Storage, context: WriteContext, task: PartitionTask
     """Write rows (with their helper columns) of one partition."""
     ensure_partition(storage, task.path, context.instant)
     result: list[WriteStat] = []
+    if context.buckets is not None and task.operation != "overwrite":
+        places = _bucket_places(context, task, rows)
+        is_rewritten = context.config.table_type is TableType.COPY_ON_WRITE
+        return (_rewrite if is_rewritten else _append)(storage, context, task, rows, places, result)
     if task.operation in ("insert", "bulk_insert", "overwrite"):
         alive = rows.filter(pa.array(~_deleted(rows, context)))
         if task.operation == "insert" and context.config.table_type is TableType.COPY_ON_WRITE:
@@ -99,7 +103,7 @@ def _rewrite(
     result: list[WriteStat],
 ) -> list[WriteStat]:
     deletes_all = task.operation.startswith("delete")
-    if not deletes_all:
+    if not deletes_all and context.buckets is None:
         places = _fill_small_groups(context, task, rows, places)
     schema = with_meta(context.schema)
     for number in np.unique(places[places >= 0]):
@@ -145,17 +149,57 @@ def _new_groups(
 ) -> None:
     if rows.num_rows == 0:
         return
-    each = max(1, int(context.files.target_base_bytes / _row_bytes(rows)))
     ids = iter(task.new_ids)
-    for start in range(0, rows.num_rows, each):
-        name = BaseFileName(next(ids), task.token, context.instant)
-        part = rows.slice(start, each)
+    for file_id, part in _new_parts(context, rows, ids):
+        name = BaseFileName(file_id, task.token, context.instant)
         stored = stored_rows(part, context.instant, str(name), _task_number(task))
         result.append(write_base(storage, context, name, task.path, stored, None))
 
 
-def groups_needed(rows: pa.Table, target_bytes: int) -> int:
+def _new_parts(context: WriteContext, rows: pa.Table, ids: Iterator[str]) -> Iterator[tuple[str, pa.Table]]:
+    """The file groups that new rows make: by size, or one for each bucket."""
+    if context.buckets is None:
+        each = max(1, int(context.files.target_base_bytes / _row_bytes(rows)))
+        for start in range(0, rows.num_rows, each):
+            yield next(ids), rows.slice(start, each)
+        return
+    numbers = _bucket_numbers(context, rows)
+    for number in np.unique(numbers):
+        unique = next(ids).removesuffix("-0")
+        yield bucket_file_id(int(number), unique), rows.take(pa.array(np.flatnonzero(numbers == number)))
+
+
+def _bucket_numbers(context: WriteContext, rows: pa.Table) -> npt.NDArray[np.int64]:
+    if context.buckets is None:
+        raise InternalError("the table has no buckets")
+    fields = context.config.record_key_fields
+    return bucket_numbers([value_text(rows.column(f).combine_chunks(), f) for f in fields], context.buckets)
+
+
+def salts_of(rows: pa.Table, context: WriteContext) -> npt.NDArray[np.int64]:
+    """For tables of the BUCKET index the bucket of each row, so that a bucket's rows meet in one task; else nothing."""
+    return _bucket_numbers(context, rows) if context.buckets is not None else np.zeros(rows.num_rows, dtype=np.int64)
+
+
+def _bucket_places(context: WriteContext, task: PartitionTask, rows: pa.Table) -> npt.NDArray[np.int64]:
+    """For each row the number of the slice that is its bucket, -1 if the bucket is not there yet."""
+    slots = np.full(context.buckets or 0, -1, dtype=np.int64)
+    for number, file_slice in enumerate(task.slices):
+        bucket = bucket_of(file_slice.file_id)
+        if bucket is None or bucket >= len(slots):
+            raise UnsupportedError(
+                f"the file group {file_slice.file_id} is no bucket of {len(slots)}",
+                value=file_slice.file_id,
+                hint="the table was written with another index, or another number of buckets",
+            )
+        slots[bucket] = number
+    return slots[_bucket_numbers(context, rows)]
+
+
+def groups_needed(rows: pa.Table, target_bytes: int, buckets: int | None = None) -> int:
     """How many new file groups these rows may need at most."""
+    if buckets is not None:
+        return min(buckets, int(rows.num_rows))
     return int(-(-rows.num_rows // max(1, int(target_bytes / _row_bytes(rows))))) + 1
 
 

@@ -10,8 +10,8 @@ from tidelake.schema import META_COLUMN_NAMES, with_meta
 
 KEY = "__tidelake_key"
 PATH = "__tidelake_path"
-FILE_ID = "__tidelake_file_id"
-HELPERS = (KEY, PATH, FILE_ID)
+SALT = "__tidelake_salt"
+HELPERS = (KEY, PATH, SALT)
 """Columns that travel beside the user's while a write is under way."""
 
 

@@ -2,7 +2,8 @@
 
 ``begin`` takes an instant and shows that it lives (heartbeat). Files are written under that instant, each behind a marker;
 nobody sees them. ``commit`` removes what no statistic names (leftovers of repeated tasks: visibility is by name), checks
-conflicts against the timeline as it is then, and publishes the completed instant by one turn of the head. ``abort`` rolls
+conflicts against the timeline as it is then, retires Apache Hudi's metadata table if there is one, and publishes the
+completed instant by one turn of the head. ``abort`` rolls
 the write back. A process that dies in between is rolled back by the next writer once its heartbeat has expired.
 """
 
@@ -21,6 +22,7 @@ from tidelake.storage import Storage
 from tidelake.timeline import Instant, Timeline, TimelineReader
 from tidelake.timeline.transitions import HEARTBEAT_DIR, Publication, Published, Transitions
 from tidelake.write.conflicts import Footprint, check_conflicts
+from tidelake.write.metadata_table import retire_metadata_table
 from tidelake.write.rollback import delete_markers, finish_rollback, marked_files, rollback
 
 HEARTBEAT_INTERVAL_MS = 60_000
@@ -87,6 +89,7 @@ class Transaction:
                     hint="redo the write; let long writes beat more often",
                 )
             check_conflicts(footprint, self.start, timeline, self._reader, has_inserted_key)
+            retire_metadata_table(self._storage, self._clock)
             return Publication(self._action, State.COMPLETED, self.instant, lambda _: metadata.encode(_SYNC))
 
         done = self._moves.publish(decide)
