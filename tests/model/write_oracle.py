@@ -101,9 +101,9 @@ class Oracle:
             return
         if self.ordering:
             if entry.is_blank:
+                if gone:
+                    return
                 if order < entry.base:
-                    if gone:
-                        return
                     raise Refused(f"{key} was deleted whatever its age, and its base row is of {entry.base}")
             elif order < (self.order_of(entry.row) if entry.row is not None else entry.ended):
                 return

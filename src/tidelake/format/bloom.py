@@ -131,38 +131,53 @@ def _positions(
         places = np.flatnonzero(lengths == length)
         size = int(length)
         letters = data[offsets[places][:, None] + np.arange(size)] if size else np.zeros((len(places), 0), np.uint8)
+        mixed = _mix(letters)
         seeds = np.zeros(len(places), dtype=np.int32)
         hashes = np.empty((len(places), hash_count), dtype=np.int64)
         for number in range(hash_count):
-            seeds = _murmur(letters, seeds)
+            seeds = _murmur(mixed, size, seeds)
             # Java's remainder takes the sign of the dividend; the sign is dropped afterwards.
             hashes[:, number] = np.abs(seeds.astype(np.int64)) % bit_count
         found.append((places, hashes))
     return found
 
 
-def _murmur(letters: Bits, seeds: Hashes) -> Hashes:
-    """Hudi's 32-bit murmur of keys of one length (keys x bytes), each with its own seed."""
+def _mix(letters: Bits) -> list[npt.NDArray[np.uint32]]:
+    """What each word of the keys (keys x bytes, one length) adds to a hash, whatever its seed; the tail comes last."""
     size = letters.shape[1]
-    h = seeds.view(np.uint32) ^ np.uint32(size)
     words = size // 4
+    mixed: list[npt.NDArray[np.uint32]] = []
     with np.errstate(over="ignore"):
         if words:
             packed = np.ascontiguousarray(letters[:, : words * 4]).view("<u4")
             for word in range(words):
                 k = packed[:, word] * _M
                 k ^= k >> np.uint32(24)
-                k *= _M
-                h = (h * _M) ^ k
+                mixed.append(k * _M)
         left = size - words * 4
         if left:
             tail = letters[:, words * 4 :].view(np.int8).astype(np.int32).view(np.uint32)
-            if left >= 3:
-                h = h ^ (tail[:, left - 3] << np.uint32(16))
+            last = tail[:, left - 1].copy()
             if left >= 2:
-                h = h ^ (tail[:, left - 2] << np.uint32(8))
-            h = (h ^ tail[:, left - 1]) * _M
-        h = h ^ (h >> np.uint32(13))
-        h = h * _M
-        h = h ^ (h >> np.uint32(15))
+                last ^= tail[:, left - 2] << np.uint32(8)
+            if left >= 3:
+                last ^= tail[:, left - 3] << np.uint32(16)
+            mixed.append(last)
+    return mixed
+
+
+def _murmur(mixed: list[npt.NDArray[np.uint32]], size: int, seeds: Hashes) -> Hashes:
+    """Hudi's 32-bit murmur of keys of one length, each with its own seed."""
+    h = seeds.view(np.uint32) ^ np.uint32(size)
+    words = size // 4
+    with np.errstate(over="ignore"):
+        for k in mixed[:words]:
+            h *= _M
+            h ^= k
+        if size % 4:
+            h ^= mixed[words]
+            h *= _M
+        h ^= h >> np.uint32(13)
+        h *= _M
+        h ^= h >> np.uint32(15)
     return h.view(np.int32)

@@ -61,11 +61,11 @@ class LogRecords:
 class LogContext:
     """What reading logs must know of the table: the schema to read as, and what commits say of themselves.
 
-    ``known_columns`` are paths; ``commit_columns`` are paths with types, by instant, of instants that are not archived.
+    ``known_columns`` are paths (None: not checked); ``commit_columns`` are paths with types, by instant, of instants that are not archived.
     """
 
     schema: pa.Schema
-    known_columns: frozenset[str]
+    known_columns: frozenset[str] | None
     commit_columns: Mapping[str, frozenset[str]]
     log_compactions: frozenset[str]
 
@@ -165,7 +165,8 @@ class _Builder:
 
     def _check_columns(self, block: LogBlock) -> frozenset[str]:
         present, paths, types = _columns_of(block.schema_text)
-        unknown = paths - self._context.known_columns
+        known = self._context.known_columns
+        unknown = paths - known if known is not None else frozenset()
         if unknown:
             raise CorruptError(f"a log block has the column {min(unknown)!r}, which the table never had")
         stated = self._context.commit_columns.get(block.instant_time)

@@ -32,6 +32,7 @@ from tidelake.schema import META_COLUMN_NAMES, spark_json_to_arrow, without_meta
 from tidelake.spark.scan import spark_schema
 from tidelake.storage import Storage, open_storage
 from tidelake.timeline import Timeline, TimelineReader
+from tidelake.write.blanks import may_have_blanks
 from tidelake.write.context import WriteContext
 from tidelake.write.job import (
     OPERATIONS,
@@ -61,7 +62,12 @@ def write_on_spark(storage: Storage, clock: Clock, frame: DataFrame, request: Wr
     schema = evolved_schema(known, spark_json_to_arrow(data.schema.json()))
     recover(storage, source.config, clock)
     transaction = Transaction(
-        storage, source.config, clock, action_of(source.config, request), OPERATIONS[request.operation]
+        storage,
+        source.config,
+        clock,
+        action_of(source.config, request),
+        OPERATIONS[request.operation],
+        schema_known=source.timeline,
     )
     try:
         context = context_of(source.config, schema, transaction.instant, request)
@@ -70,7 +76,9 @@ def write_on_spark(storage: Storage, clock: Clock, frame: DataFrame, request: Wr
         return finish(storage, transaction, context, request, stats, replaced)
     except BaseException as error:
         if isinstance(error, Exception):
-            transaction.abort()
+            done = transaction.abort()
+            if done is not None:
+                return done
         if isinstance(error, PySparkException):
             raise typed_error(error) from error
         raise
@@ -130,25 +138,28 @@ def _write_task(
     token = f"{task.partitionId()}-{task.stageId()}-{task.taskAttemptId()}" if task is not None else "0-0-0"
     if operation in ("upsert", "insert_overwrite", "insert_overwrite_table"):
         rows = deduplicate(rows, context.schema, context.config)
-    if operation == "bulk_insert":
-        rows = rows.sort_by([(PATH, "ascending"), (KEY, "ascending")])
     clock = SystemClock()
-    parts = by_partition(rows)
+    parts = by_partition(rows, is_sorted=operation == "bulk_insert")
     replacing = operation in REPLACING
-    slices = {} if replacing or operation == "bulk_insert" else _slices(storage, context.config, start, list(parts))
+    reader = TimelineReader(storage, context.config)
+    looks_up = not replacing and operation != "bulk_insert"
+    slices = _slices(storage, context.config, start, reader, list(parts)) if looks_up else {}
+    commits = reader.commits(start.completed_writes) if looks_up else {}
     for path, part in parts.items():
         ids = tuple(
             f"{clock.new_id()}-0" for _ in range(groups_needed(part, context.files.target_base_bytes, context.buckets))
         )
         kind = "overwrite" if replacing else operation
-        yield from write_partition(storage, context, PartitionTask(path, slices.get(path, ()), kind, token, ids), part)
+        old = slices.get(path, ())
+        made = PartitionTask(path, old, kind, token, ids, may_have_blanks(old, commits))
+        yield from write_partition(storage, context, made, part)
 
 
 def _slices(
-    storage: Storage, config: TableConfig, start: Timeline, partitions: list[str]
+    storage: Storage, config: TableConfig, start: Timeline, reader: TimelineReader, partitions: list[str]
 ) -> dict[str, tuple[FileSlice, ...]]:
     """The latest slices of a task's partitions, as of the write's start."""
-    view = TableSource(storage, config, start, TimelineReader(storage, config)).view()
+    view = TableSource(storage, config, start, reader).view()
     return {listed.path: tuple(view.latest_of(listed)) for listed in list_partitions(storage, partitions)}
 
 

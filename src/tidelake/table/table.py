@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -111,10 +112,11 @@ class Table:
         On an event-time table a delete carries the ordering value of the row it deletes, so that a newer version of the
         row wins against it; ``unconditional=True`` is Apache Hudi's SQL delete. None if there is nothing to delete.
         """
-        doomed = self._rows_to_delete(keys, filter)
+        doomed, known = self._rows_to_delete(keys, filter)
         if doomed.num_rows == 0:
             return None
-        return self._write("delete_unconditional" if unconditional else "delete", doomed, metadata)
+        request = self._request("delete_unconditional" if unconditional else "delete", metadata)
+        return write(self._source.storage, self._clock, doomed, replace(request, known=known))
 
     def insert_overwrite(self, data: object, *, metadata: Mapping[str, str] | None = None) -> Commit:
         """Replace the content of every partition that the data has rows for."""
@@ -150,12 +152,14 @@ class Table:
             return write_on_spark(self._source.storage, self._clock, data, request)
         return write(self._source.storage, self._clock, data, request)
 
-    def _rows_to_delete(self, keys: object, condition: str | None) -> pa.Table:
+    def _rows_to_delete(self, keys: object, condition: str | None) -> tuple[pa.Table, Timeline]:
+        """The rows, and the timeline as of which they were found."""
         if (keys is None) == (condition is None):
             raise InvalidError("delete takes keys or a filter, and one of them")
         rows = self.scan(columns=[f.name for f in self.schema if f.name not in META_COLUMN_NAMES], filter=condition)
+        known = self._source.timeline
         if keys is None:
-            return rows.to_arrow()
+            return rows.to_arrow(), known
         fields = list(self._source.config.record_key_fields)
         wanted = pa.table({fields[0]: list(keys)}) if isinstance(keys, (list, tuple, set)) else to_arrow(keys)
         missing = [name for name in fields if name not in wanted.column_names]
@@ -164,7 +168,7 @@ class Table:
         also = [name for name in self._source.config.partition_fields if name in wanted.column_names]
         by = list(dict.fromkeys([*fields, *also]))
         typed = pa.table([wanted[name].cast(rows.schema.field(name).type) for name in by], names=by)
-        return rows.to_arrow().join(typed, keys=by, join_type="left semi")
+        return rows.to_arrow().join(typed, keys=by, join_type="left semi"), known
 
     def _request(self, operation: str, metadata: Mapping[str, str] | None) -> WriteRequest:
         properties = self._source.config.properties

@@ -30,10 +30,11 @@ from tidelake.errors import (
     UnavailableError,
 )
 from tidelake.format.names import State, TimelineName, parse_timeline_name
+from tidelake.format.plans import RollbackPlan
 from tidelake.storage import Storage
 from tidelake.timeline.head import HEAD_FILE, STAGED_DIR, Head, read_head, staged_path
 from tidelake.timeline.instant import Timeline
-from tidelake.timeline.load import load_timeline
+from tidelake.timeline.load import TimelineReader, load_timeline
 from tidelake.timeline.times import InstantGenerator, timeline_zone
 
 HEARTBEAT_DIR = ".hoodie/.heartbeat"
@@ -95,14 +96,37 @@ class Transitions:
                 self._storage.put_if_absent(f"{HEARTBEAT_DIR}/{instant}", b"")
             except AlreadyExistsError:
                 continue
-            name = TimelineName(instant, action, State.REQUESTED)
+            try:
+                if self._take(TimelineName(instant, action, State.REQUESTED), requested, inflight, timeline):
+                    return instant, timeline
+            except UnavailableError:
+                self._withdraw(instant, action)
+                raise
+        raise UnavailableError(f"no free instant time was found in {DRAWS} tries", table=self._storage.uri)
+
+    def _take(self, name: TimelineName, requested: bytes, inflight: bytes, seen: Timeline) -> bool:
+        """Put the files of an instant whose heartbeat is ours; False if others had the instant since we looked."""
+        instant = name.requested_time
+        try:
             self._storage.put_if_absent(self.path(name), requested)
-            if self._is_alone(name):
-                self._storage.put_if_absent(self.path(TimelineName(instant, action, State.INFLIGHT)), inflight)
-                return instant, timeline
+        except AlreadyExistsError:
+            # Another writer began and finished here; or it is ours, of an answer that was lost: then it expires.
+            self._storage.delete(f"{HEARTBEAT_DIR}/{instant}")
+            return False
+        if not self._is_alone(name, seen):
             self._storage.delete(self.path(name))
             self._storage.delete(f"{HEARTBEAT_DIR}/{instant}")
-        raise UnavailableError(f"no free instant time was found in {DRAWS} tries", table=self._storage.uri)
+            return False
+        with suppress(AlreadyExistsError):
+            self._storage.put_if_absent(self.path(TimelineName(instant, name.action, State.INFLIGHT)), inflight)
+        return True
+
+    def _withdraw(self, instant: str, action: str) -> None:
+        """Leave nothing of an instant that could not be begun; what cannot be removed now expires."""
+        with suppress(UnavailableError):
+            for state in (State.INFLIGHT, State.REQUESTED):
+                self._storage.delete(self.path(TimelineName(instant, action, state)))
+            self._storage.delete(f"{HEARTBEAT_DIR}/{instant}")
 
     def publish(self, decide: Decide) -> Published:
         """Make one timeline file true."""
@@ -160,8 +184,14 @@ class Transitions:
         except NotFoundError:
             return
         if not self._storage.exists(self.path(head.file)) and self._may_finish(head):
-            with suppress(AlreadyExistsError):
+            try:
                 self._storage.put_if_absent(self.path(head.file), content)
+            except AlreadyExistsError:
+                # Others have finished it. The staged bytes are the only other copy: they go only if that is so.
+                if not self._storage.exists(self.path(head.file)):
+                    raise UnavailableError(
+                        f"{head.file} is said to exist, and does not", file=head.file, table=self._storage.uri
+                    ) from None
         self._storage.delete(staged)
 
     def _may_finish(self, head: Head) -> bool:
@@ -170,18 +200,26 @@ class Transitions:
         if name is None or name.state is not State.COMPLETED:
             return True
         began = State.INFLIGHT if name.action == "savepoint" else State.REQUESTED
-        return any(
-            other.requested_time == name.requested_time and other.state is began
-            for other in self._names_of(name.requested_time)
-        )
+        return any(other.requested_time == name.requested_time and other.state is began for other in self._names())
 
-    def _names_of(self, instant: str) -> list[TimelineName]:
+    def _names(self) -> list[TimelineName]:
         names = (info.path.rpartition("/")[2] for info in self._storage.list_dir(self._config.timeline_dir)[1])
-        parsed = (parse_timeline_name(name) for name in names if name.startswith(instant))
+        parsed = (parse_timeline_name(name) for name in names)
         return [name for name in parsed if name is not None]
 
-    def _is_alone(self, mine: TimelineName) -> bool:
-        return all(other.action == mine.action for other in self._names_of(mine.requested_time))
+    def _is_alone(self, mine: TimelineName, seen: Timeline) -> bool:
+        """No other action has the instant, and no rollback since we looked names it: an instant is never used twice."""
+        names = self._names()
+        if any(n.requested_time == mine.requested_time and n.action != mine.action for n in names):
+            return False
+        before = {i.requested_time for i in seen.instants}
+        reader = TimelineReader(self._storage, self._config)
+        for name in names:
+            if name.action == "rollback" and name.state is State.REQUESTED and name.requested_time not in before:
+                target = reader.record(RollbackPlan, str(name)).instant_to_rollback
+                if target is not None and target.commit_time == mine.requested_time:
+                    return False
+        return True
 
     def _staged(self) -> list[str]:
         return [info.path for info in self._storage.list_dir(STAGED_DIR)[1]]

@@ -12,10 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidelake.errors import ConflictError
+from tidelake.format.avro_arrow import arrow_schema
+from tidelake.format.avro_schema import parse_record
 from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from tidelake.format.names import parse_base_name
 from tidelake.format.plans import RequestedReplaceMetadata
 from tidelake.index.bucket import DIGITS
+from tidelake.schema import without_meta
 from tidelake.timeline import Instant, Timeline, TimelineReader
 
 SERVICES = frozenset({"COMPACT", "LOG_COMPACT"})
@@ -29,6 +32,7 @@ class Footprint:
     replaced_partitions: frozenset[str] = frozenset()
     inserted_partitions: frozenset[str] = frozenset()
     is_bucketed: bool = False
+    replaces_all: bool = False
 
     def group(self, partition_path: str | None, file_id: str | None) -> tuple[str, str]:
         """What stands for a file group: its id, or, where hashes make groups, its bucket's number."""
@@ -52,6 +56,28 @@ def check_conflicts(
             _check_clustering(footprint, instant, reader)
 
 
+def check_schema(ours: str | None, start: Timeline, now: Timeline, reader: TimelineReader) -> None:
+    """Raise ConflictError if a write that completed since ``start`` has other columns or types than this one.
+
+    A table has the schema of its latest commit: whichever of the two that is, rows of the other would be misread.
+    """
+    for instant in now.completed_writes:
+        if instant.requested_time in start.by_time or ours is None:
+            continue
+        commit = reader.commit(instant)
+        if commit.operation_type in SERVICES or commit.schema_text in (None, ours):
+            continue
+        changed = set(_columns(commit.schema_text or "")) ^ set(_columns(ours))
+        if changed:
+            name = min(path for path, _ in changed)
+            raise _conflict(instant, commit, f"has the column {name!r} with another type, or alone")
+
+
+def _columns(schema_text: str) -> list[tuple[str, str]]:
+    schema = without_meta(arrow_schema(parse_record(schema_text)))
+    return [(field.name, str(field.type)) for field in schema]
+
+
 def _check_completed(
     footprint: Footprint, instant: Instant, commit: CommitMetadata, has_inserted_key: Callable[[WriteStat], str | None]
 ) -> None:
@@ -61,9 +87,9 @@ def _check_completed(
         group = footprint.group(stat.partition_path, stat.file_id)
         if group in footprint.groups:
             raise _conflict(instant, commit, f"changed the file group {group[1]} of partition {group[0]!r}")
-        if group[0] in footprint.replaced_partitions:
+        if footprint.replaces_all or group[0] in footprint.replaced_partitions:
             raise _conflict(instant, commit, f"wrote into the partition {group[0]!r} that this write replaces")
-        if group[0] in footprint.inserted_partitions and is_new_base(stat):
+        if group[0] in footprint.inserted_partitions and is_base(stat):
             key = has_inserted_key(stat)
             if key is not None:
                 raise _conflict(instant, commit, f"inserted the key {key!r} that this write inserts too")
@@ -86,9 +112,14 @@ def _check_clustering(footprint: Footprint, instant: Instant, reader: TimelineRe
                 )
 
 
+def is_base(stat: WriteStat) -> bool:
+    """Whether a file is a base file. These have all new keys: on copy-on-write tables small groups are filled, too."""
+    return parse_base_name((stat.path or "").rpartition("/")[2]) is not None
+
+
 def is_new_base(stat: WriteStat) -> bool:
     """Whether a file is the first base file of a new file group."""
-    return stat.prev_commit in (None, "null") and parse_base_name((stat.path or "").rpartition("/")[2]) is not None
+    return stat.prev_commit in (None, "null") and is_base(stat)
 
 
 def _conflict(instant: Instant, commit: CommitMetadata, what: str) -> ConflictError:

@@ -7,6 +7,7 @@ written whole under its final name; nothing shows it before its instant complete
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +23,7 @@ from tidelake.format.delete_block import encode_deletes
 from tidelake.format.log_block import BlockType, HeaderKey, LogBlock, encode_block
 from tidelake.format.names import PARTITION_META_FILE, BaseFileName, LogFileName
 from tidelake.format.properties import PartitionMetadata, encode_partition_metadata
-from tidelake.schema import RECORD_KEY
+from tidelake.schema import COMMIT_SEQNO, RECORD_KEY
 from tidelake.storage import Storage
 from tidelake.write.context import WriteContext
 
@@ -83,9 +84,7 @@ def encode_base(rows: pa.Table, context: WriteContext) -> bytes:
         bloom = encode_bloom(build_bloom(keys, error_rate=1e-3)) if context.files.has_bloom else None
         footer = replace(footer, bloom_text=bloom, bloom_type=DYNAMIC, min_key=low, max_key=high)
     sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(
-        sink, rows.schema, compression=context.files.compression, store_schema=False, version="2.6"
-    ) as writer:
+    with pq.ParquetWriter(sink, rows.schema, **_parquet_options(rows.schema, context)) as writer:
         writer.write_table(rows, row_group_size=context.files.row_group_rows)
         writer.add_key_value_metadata(encode_footer(footer))
     data: bytes = sink.getvalue().to_pybytes()
@@ -132,8 +131,19 @@ def _data_block(rows: pa.Table, context: WriteContext, headers: dict[HeaderKey, 
         content = encode_avro_block(rows.combine_chunks().to_batches()[0], record)
         return LogBlock(BlockType.AVRO_DATA, headers, content)
     sink = pa.BufferOutputStream()
-    pq.write_table(rows, sink, compression=context.files.compression, store_schema=False, version="2.6")
+    pq.write_table(rows, sink, **_parquet_options(rows.schema, context))
     return LogBlock(BlockType.PARQUET_DATA, headers, sink.getvalue().to_pybytes())
+
+
+def _parquet_options(schema: pa.Schema, context: WriteContext) -> dict[str, Any]:
+    """Settings of the parquet writer; a dictionary of values that are all different is only work."""
+    unique = {COMMIT_SEQNO, RECORD_KEY, *context.config.record_key_fields}
+    return {
+        "compression": context.files.compression,
+        "use_dictionary": [name for name in schema.names if name not in unique],
+        "store_schema": False,
+        "version": "2.6",
+    }
 
 
 def _stat(file_id: str, path: str, partition_path: str, size: int, rows: int) -> WriteStat:

@@ -25,7 +25,9 @@ from tidelake.merge import merge_spec
 from tidelake.query import TableSource, table_schema
 from tidelake.schema import with_meta, without_meta
 from tidelake.storage import Storage
-from tidelake.write.conflicts import Footprint, is_new_base
+from tidelake.timeline import Timeline
+from tidelake.write.blanks import may_have_blanks
+from tidelake.write.conflicts import Footprint, is_base, is_new_base
 from tidelake.write.context import FileOptions, WriteContext
 from tidelake.write.partition import PartitionTask, groups_needed, has_any_key, stored_keys, write_partition
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare, to_arrow
@@ -53,6 +55,8 @@ class WriteRequest:
     extra_metadata: Mapping[str, str]
     files: FileOptions
     event_time_field: str | None = None
+    known: Timeline | None = None
+    """The timeline as of which the rows were read from the table (a delete's), so that later changes conflict."""
 
 
 def write(storage: Storage, clock: Clock, data: object, request: WriteRequest) -> Commit:
@@ -64,19 +68,17 @@ def write(storage: Storage, clock: Clock, data: object, request: WriteRequest) -
     rows = prepare(incoming, schema, source.config)
     if request.operation in ("upsert", "insert_overwrite", "insert_overwrite_table"):
         rows = deduplicate(rows, schema, source.config)
-    if request.operation == "bulk_insert":
-        rows = rows.sort_by([(PATH, "ascending"), (KEY, "ascending")])
     recover(storage, source.config, clock)
     transaction = Transaction(
-        storage, source.config, clock, action_of(source.config, request), OPERATIONS[request.operation]
+        storage,
+        source.config,
+        clock,
+        action_of(source.config, request),
+        OPERATIONS[request.operation],
+        known=request.known,
+        schema_known=source.timeline,
     )
-    try:
-        return _write(storage, clock, source, transaction, schema, rows, request)
-    except BaseException as error:
-        # A simulated or real death of the process leaves the table to the next writer; an error takes the write back.
-        if isinstance(error, Exception):
-            transaction.abort()
-        raise
+    return _or_taken_back(transaction, lambda: _write(storage, clock, source, transaction, schema, rows, request))
 
 
 def delete_partitions(storage: Storage, clock: Clock, partitions: Sequence[str], request: WriteRequest) -> Commit:
@@ -84,15 +86,34 @@ def delete_partitions(storage: Storage, clock: Clock, partitions: Sequence[str],
     source = TableSource.load(storage)
     schema = without_meta(table_schema(source).schema)
     recover(storage, source.config, clock)
-    transaction = Transaction(storage, source.config, clock, "replacecommit", OPERATIONS["delete_partitions"])
-    try:
+    transaction = Transaction(
+        storage,
+        source.config,
+        clock,
+        "replacecommit",
+        OPERATIONS["delete_partitions"],
+        schema_known=source.timeline,
+    )
+
+    def retire() -> Commit:
         slices = old_slices(storage, source, transaction, partitions)
         context = context_of(source.config, schema, transaction.instant, request)
         replaced = {part: tuple(s.file_id for s in found) for part, found in slices.items() if found}
-        return transaction.commit((), footprint_of([], replaced), extra_metadata(context, request), replaced)
+        footprint = replace(footprint_of([], replaced), replaced_partitions=frozenset(partitions))
+        return transaction.commit((), footprint, extra_metadata(context, request), replaced)
+
+    return _or_taken_back(transaction, retire)
+
+
+def _or_taken_back(transaction: Transaction, run: Callable[[], Commit]) -> Commit:
+    """Run a write to its end; an error takes it back, the death of the process leaves it to the next writer."""
+    try:
+        return run()
     except Exception:
-        transaction.abort()
-        raise
+        done = transaction.abort()
+        if done is None:
+            raise
+        return done
 
 
 def action_of(config: TableConfig, request: WriteRequest) -> str:
@@ -112,7 +133,7 @@ def _write(
     request: WriteRequest,
 ) -> Commit:
     context = context_of(source.config, schema, transaction.instant, request)
-    parts = by_partition(rows)
+    parts = by_partition(rows, is_sorted=request.operation == "bulk_insert")
     replacing = request.operation in REPLACING
     whole = request.operation == "insert_overwrite_table"
     slices = old_slices(storage, source, transaction, None if whole else list(parts))
@@ -127,6 +148,7 @@ def _write(
                 f"{clock.new_id()}-0"
                 for _ in range(groups_needed(part, context.files.target_base_bytes, context.buckets))
             ),
+            may_have_blanks(slices.get(path, ()), source.reader.commits(transaction.start.completed_writes)),
         )
         for number, (path, part) in enumerate(parts.items())
     ]
@@ -145,10 +167,16 @@ def finish(
 ) -> Commit:
     """Commit what the tasks wrote."""
     bucketed = context.buckets is not None
-    fresh = [stat for stat in stats if is_new_base(stat)] if request.operation == "upsert" and not bucketed else []
+    fresh = [stat for stat in stats if is_base(stat)] if request.operation == "upsert" and not bucketed else []
     touched = [(stat.partition_path or "", stat.file_id or "") for stat in stats if bucketed or not is_new_base(stat)]
     inserted = frozenset(stat.partition_path or "" for stat in fresh)
-    footprint = replace(footprint_of(touched, replaced, bucketed), inserted_partitions=inserted)
+    replacing = request.operation in REPLACING
+    footprint = replace(
+        footprint_of(touched, replaced, bucketed),
+        replaced_partitions=frozenset([*replaced, *(s.partition_path or "" for s in stats)] if replacing else []),
+        inserted_partitions=inserted,
+        replaces_all=request.operation == "insert_overwrite_table",
+    )
     return transaction.commit(
         stats, footprint, extra_metadata(context, request), replaced or None, _key_check(storage, fresh)
     )
@@ -166,14 +194,24 @@ def _run(
         return list(pool.map(one, zip(tasks, parts, strict=True)))
 
 
-def by_partition(rows: pa.Table) -> dict[str, pa.Table]:
-    """The rows of each partition, in order."""
-    paths = pl.Series("path", rows.column(PATH), dtype=pl.String)
-    if paths.n_unique() <= 1:
-        return {paths[0]: rows} if rows.num_rows else {}
-    grouped = pl.DataFrame({"path": paths, "row": np.arange(rows.num_rows)}).group_by("path", maintain_order=True)
-    places = grouped.agg(pl.col("row"))
-    return {path: rows.take(pa.array(row)) for path, row in sorted(places.rows())}
+def by_partition(rows: pa.Table, *, is_sorted: bool = False) -> dict[str, pa.Table]:
+    """The rows of each partition, in the order they came or sorted by key. Rows move once, whatever the number."""
+    if rows.num_rows == 0:
+        return {}
+    encoded = rows.column(PATH).combine_chunks().dictionary_encode()
+    paths = encoded.dictionary.to_pylist()
+    if len(paths) == 1 and not is_sorted:
+        return {paths[0]: rows}
+    numbers = np.asarray(encoded.indices)
+    order = np.argsort(numbers, kind="stable")
+    ends = np.cumsum(np.bincount(numbers, minlength=len(paths)))
+    bounds = list(zip(paths, [0, *ends[:-1]], ends, strict=True))
+    if is_sorted:
+        keys = pl.Series("key", rows.column(KEY), dtype=pl.String)
+        for _, start, end in bounds:
+            order[start:end] = order[start:end][keys[order[start:end]].arg_sort().to_numpy()]
+    moved = rows.take(pa.array(order))
+    return {path: moved.slice(int(start), int(end - start)) for path, start, end in sorted(bounds)}
 
 
 def context_of(config: TableConfig, schema: pa.Schema, instant: str, request: WriteRequest) -> WriteContext:
@@ -201,7 +239,7 @@ def footprint_of(
     touched: Sequence[tuple[str, str]], replaced: Mapping[str, tuple[str, ...]], bucketed: bool = False
 ) -> Footprint:
     """What a write touches, from the groups it changed and those it retires."""
-    empty = Footprint(frozenset(), frozenset(replaced), is_bucketed=bucketed)
+    empty = Footprint(frozenset(), is_bucketed=bucketed)
     groups = set(touched) | {(part, file_id) for part, ids in replaced.items() for file_id in ids}
     return replace(empty, groups=frozenset(empty.group(*group) for group in groups))
 

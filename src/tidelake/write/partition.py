@@ -25,6 +25,7 @@ from tidelake.merge import deleted_rows, merge_partial, merge_whole, records_of
 from tidelake.query import read_base
 from tidelake.schema import FILE_NAME, RECORD_KEY, with_meta
 from tidelake.storage import Storage
+from tidelake.write.blanks import refuse_older_than_blanked
 from tidelake.write.context import WriteContext
 from tidelake.write.deletes import delete_entries
 from tidelake.write.files import ensure_partition, write_base, write_log
@@ -45,6 +46,8 @@ class PartitionTask:
     token: str
     new_ids: tuple[str, ...]
     """Ids for file groups that the task may have to make."""
+    blanked: frozenset[str] = frozenset()
+    """File groups whose logs may hold unconditional deletes."""
 
 
 def write_partition(storage: Storage, context: WriteContext, task: PartitionTask, rows: pa.Table) -> list[WriteStat]:
@@ -83,6 +86,8 @@ def _append(
         here = places == number
         data = rows.take(pa.array(np.flatnonzero(here & ~deleted)))
         gone = rows.take(pa.array(np.flatnonzero(here & deleted)))
+        if context.merge.is_event_time and file_slice.file_id in task.blanked and data.num_rows:
+            refuse_older_than_blanked(storage, context, file_slice, data)
         stored = stored_rows(data, context.instant, file_slice.file_id, _task_number(task))
         entries = (
             delete_entries(gone, context, unconditional=unconditional) if gone.num_rows else pa.array([], DELETE_TYPE)

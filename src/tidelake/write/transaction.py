@@ -10,18 +10,19 @@ the write back. A process that dies in between is rolled back by the next writer
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tidelake._clock import Clock
 from tidelake.config import TableConfig
-from tidelake.errors import ConflictError
+from tidelake.errors import ConflictError, NotFoundError, TidelakeError, UnavailableError
 from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from tidelake.format.names import State, TimelineName
 from tidelake.format.plans import RequestedReplaceMetadata, RollbackPlan
 from tidelake.storage import Storage
 from tidelake.timeline import Instant, Timeline, TimelineReader
 from tidelake.timeline.transitions import HEARTBEAT_DIR, Publication, Published, Transitions
-from tidelake.write.conflicts import Footprint, check_conflicts
+from tidelake.write.conflicts import Footprint, check_conflicts, check_schema
 from tidelake.write.metadata_table import retire_metadata_table
 from tidelake.write.rollback import delete_markers, finish_rollback, marked_files, rollback
 
@@ -49,12 +50,30 @@ class Commit:
 class Transaction:
     """One write under way."""
 
-    def __init__(self, storage: Storage, config: TableConfig, clock: Clock, action: str, operation: str) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        config: TableConfig,
+        clock: Clock,
+        action: str,
+        operation: str,
+        *,
+        known: Timeline | None = None,
+        schema_known: Timeline | None = None,
+    ) -> None:
+        """Begin a write.
+
+        ``known`` is the timeline as of which its rows were read, if they were: what changed since conflicts.
+        ``schema_known`` is the one as of which its schema was.
+        """
         self._storage = storage
         self._config = config
         self._clock = clock
         self._action = action
         self._operation = operation
+        self._known = known
+        self._schema_known = schema_known
+        self._stats: tuple[WriteStat, ...] = ()
         self._moves = Transitions(storage, config, clock)
         self._reader = TimelineReader(storage, config)
         profile = CommitMetadata({}, False, {}, 1, operation).encode(_SYNC)
@@ -88,17 +107,34 @@ class Transaction:
                     table=self._storage.uri,
                     hint="redo the write; let long writes beat more often",
                 )
-            check_conflicts(footprint, self.start, timeline, self._reader, has_inserted_key)
+            check_conflicts(footprint, self._known or self.start, timeline, self._reader, has_inserted_key)
+            check_schema(extra.get("schema"), self._schema_known or self.start, timeline, self._reader)
             retire_metadata_table(self._storage, self._clock)
             return Publication(self._action, State.COMPLETED, self.instant, lambda _: metadata.encode(_SYNC))
 
-        done = self._moves.publish(decide)
-        self._clean_up()
-        return Commit(self.instant, done.completion or "", self._operation, stats)
+        self._stats = stats
+        return self._done(self._moves.publish(decide).completion)
 
-    def abort(self) -> None:
-        """Take the write back: its files and its instant."""
-        rollback(self._storage, self._config, self._clock, Instant(self.instant, self._action, State.INFLIGHT))
+    def abort(self) -> Commit | None:
+        """Take the write back: its files and its instant. If it had its turn before the error, it is true: the commit.
+
+        What cannot be taken back now is left to the next writer.
+        """
+        with suppress(TidelakeError):
+            try:
+                rollback(self._storage, self._config, self._clock, Instant(self.instant, self._action, State.INFLIGHT))
+            except ConflictError:
+                mine = self._moves.load().by_time.get(self.instant)
+                if mine is not None:
+                    return self._done(mine.completion_time)
+        return None
+
+    def _done(self, completion: str | None) -> Commit:
+        # The write is true: what is left over of its making is no reason to say otherwise.
+        with suppress(UnavailableError):
+            delete_markers(self._storage, self.instant)
+            self._storage.delete(f"{HEARTBEAT_DIR}/{self.instant}")
+        return Commit(self.instant, completion or "", self._operation, self._stats)
 
     def _metadata(
         self, stats: tuple[WriteStat, ...], extra: Mapping[str, str], replaced: Mapping[str, tuple[str, ...]] | None
@@ -126,10 +162,6 @@ class Transaction:
                     return True
         return False
 
-    def _clean_up(self) -> None:
-        delete_markers(self._storage, self.instant)
-        self._storage.delete(f"{HEARTBEAT_DIR}/{self.instant}")
-
 
 def recover(storage: Storage, config: TableConfig, clock: Clock) -> list[str]:
     """Finish what dead writers left: pending rollbacks, and writes whose heartbeat has expired. Returns their instants."""
@@ -147,7 +179,8 @@ def recover(storage: Storage, config: TableConfig, clock: Clock) -> list[str]:
     storage.put(_JUDGE, clock.new_id().encode())
     now_ms = storage.head(_JUDGE).modified_ms
     for instant in candidates:
-        if now_ms - _last_sign_ms(storage, config, instant) > HEARTBEAT_INTERVAL_MS * TOLERABLE_MISSES:
+        sign_ms = _last_sign_ms(storage, config, instant)
+        if sign_ms is not None and now_ms - sign_ms > HEARTBEAT_INTERVAL_MS * TOLERABLE_MISSES:
             try:
                 rollback(storage, config, clock, instant)
             except ConflictError:
@@ -156,9 +189,10 @@ def recover(storage: Storage, config: TableConfig, clock: Clock) -> list[str]:
     return recovered
 
 
-def _last_sign_ms(storage: Storage, config: TableConfig, instant: Instant) -> int:
-    beat = f"{HEARTBEAT_DIR}/{instant.requested_time}"
-    if storage.exists(beat):
-        return storage.head(beat).modified_ms
+def _last_sign_ms(storage: Storage, config: TableConfig, instant: Instant) -> int | None:
+    """When a writer was last known to live; None if its instant has ended since the timeline was read."""
     name = TimelineName(instant.requested_time, instant.pending_action or instant.action, State.REQUESTED)
-    return storage.head(f"{config.timeline_dir}/{name}").modified_ms
+    for path in (f"{HEARTBEAT_DIR}/{instant.requested_time}", f"{config.timeline_dir}/{name}"):
+        with suppress(NotFoundError):
+            return storage.head(path).modified_ms
+    return None
