@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-deep check format bench docs golden clean
+.PHONY: help install demo test test-deep check format bench docs golden interop clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -23,7 +23,7 @@ demo: $(STAMP) ## read a golden table, in process and on Spark
 	@$(BIN)/python -m examples.demo
 
 test: $(STAMP) ## run the tests (sample sizes)
-	@$(BIN)/python -m pytest -m 'not deep'
+	@$(BIN)/python -m pytest -m 'not deep and not hudi_jvm'
 
 test-deep: $(STAMP) ## run all tests at full size
 	@TIDELAKE_DEEP=1 $(BIN)/python -m pytest
@@ -44,6 +44,10 @@ bench: $(STAMP) ## measure against floors and peers, print ratios
 docs: $(STAMP) ## build the documentation into site/
 	@$(BIN)/python -m pip install --quiet '.[docs]'
 	@$(BIN)/mkdocs build --strict --quiet
+
+interop: $(STAMP) ## take turns with Apache Hudi itself (needs mvn and Java 17)
+	@bash tests/golden/hudi_env.sh > /dev/null
+	@TIDELAKE_REQUIRE_HUDI=1 $(BIN)/python -m pytest -m hudi_jvm tests/interop/jvm
 
 golden: ## remake the golden tables with Apache Hudi (needs mvn and Java 17)
 	@bash tests/golden/make_golden.sh

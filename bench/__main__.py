@@ -26,7 +26,7 @@ def main() -> None:
     results = Results()
     with tempfile.TemporaryDirectory() as folder:
         trips = make_trips(Path(folder) / "trips", given.rows)
-        print(f"{given.rows:,} rows x 10 columns (and 5 meta columns), made by bench/tables.py on our own codecs;")
+        print(f"{given.rows:,} rows x 10 columns (and 5 meta columns), made by our own writer (bench/tables.py);")
         print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; medians of runs in turns: ours, floor, ratio\n")
         for part in given.parts or PARTS:
             if part == "in_process":

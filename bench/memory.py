@@ -6,8 +6,9 @@ Run as ``python -m bench.memory TABLE``; prints one JSON object.
 from __future__ import annotations
 
 import json
-import resource
+import re
 import sys
+from pathlib import Path
 
 import psutil
 import pyarrow as pa
@@ -15,6 +16,13 @@ import pyarrow as pa
 from tidelake.merge import read_logs
 from tidelake.query import ScanRequest, TableSource, plan_scan, read_base, read_slice
 from tidelake.storage import open_storage
+
+
+def _peak_bytes() -> int:
+    """The peak of this process alone; ``ru_maxrss`` would count the parent's size at the fork too."""
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found is not None
+    return int(found[1]) * 1024
 
 
 def main(path: str) -> None:
@@ -30,7 +38,7 @@ def main(path: str) -> None:
     next(read_base(source.storage, smallest.base, pa.schema(list(plan.work_schema)[:1])))
     before = psutil.Process().memory_info().rss
     rows = sum(batch.num_rows for batch in read_slice(source.storage, plan, largest))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak = _peak_bytes()
     records = read_logs(source.storage, largest.logs, plan.merge, plan.log_context)
     group = next(read_base(source.storage, largest.base, plan.work_schema))
     print(

@@ -17,7 +17,7 @@ from hudi import HudiTable
 
 import tidelake as tl
 from bench.measure import Results
-from bench.tables import SCHEMA, UPDATED, Trips
+from bench.tables import SCHEMA, Trips
 from tidelake.format.log_block import read_blocks
 
 COLUMNS = SCHEMA.names
@@ -131,7 +131,7 @@ def _plain_polars(trips: Trips) -> pa.Table:
     merged = []
     for file in map(Path, trips.base_files()):
         base = pl.read_parquet(file, hive_partitioning=False)
-        log = trips.with_logs / file.parent.name / f".{file.name.split('_')[0]}_{UPDATED}.log.1_0-0-0"
+        (log,) = (trips.with_logs / file.parent.name).glob(f".{file.name.split('_')[0]}_*.log.*")
         block = next(read_blocks(log.read_bytes()))
         rows = pl.read_parquet(io.BytesIO(bytes(block.content)))
         stored = base.select(KEY, pl.col("ts").alias("stored"))

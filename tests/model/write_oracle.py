@@ -42,6 +42,9 @@ class Oracle:
     is_merge_on_read: bool
     columns: list[str] = field(default_factory=lambda: list(COLUMNS))
     entries: dict[Key, Entry] = field(default_factory=dict)
+    written: list[tuple[Key, tuple[Any, ...] | None, Row | None]] = field(default_factory=list)
+    """Every record that reached a file, in order, with its ordering value: the row, None for a delete. Without an ordering
+    value: the file group that had the key is gone."""
 
     def copy(self) -> Oracle:
         return copy.deepcopy(self)
@@ -75,6 +78,7 @@ class Oracle:
             if not row["_hoodie_is_deleted"]:
                 assert self.key_of(row) not in self.entries
                 self.entries[self.key_of(row)] = Entry(self.order_of(row), row)
+                self.written.append((self.key_of(row), self.order_of(row), row))
 
     def delete(self, keys: set[Key], *, unconditional: bool = False) -> None:
         """Delete what is alive of these keys; on an event-time table from the row's own ordering value on."""
@@ -82,13 +86,16 @@ class Oracle:
             entry = self.entries.get(key)
             if entry is not None and entry.row is not None:
                 ended = None if unconditional or not self.ordering else self.order_of(entry.row)
+                self.written.append((key, self.order_of(entry.row), None))
                 self._end(self.entries, key, ended)
 
     def replace(self, batch: list[Row], partitions: set[Key] | None) -> None:
         """Empty these partitions (None: all), then insert the best row of each key."""
         fresh = Oracle(self.ordering, self.partition_by, self.is_merge_on_read)
-        fresh.upsert([row for row in batch])
+        fresh.upsert(batch)
         kept = {} if partitions is None else {k: e for k, e in self.entries.items() if k[0] not in partitions}
+        self.written.extend((key, None, None) for key in self.entries if key not in kept)
+        self.written.extend(fresh.written)
         self.entries = {**kept, **fresh.entries}
 
     def _apply(self, work: dict[Key, Entry], key: Key, row: Row) -> None:
@@ -98,7 +105,9 @@ class Oracle:
         if entry is None:
             if not gone:
                 work[key] = Entry(order, row)
+                self.written.append((key, order, row))
             return
+        self.written.append((key, order, None if gone else row))
         if self.ordering:
             if entry.is_blank:
                 if gone:

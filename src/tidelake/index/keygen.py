@@ -38,6 +38,14 @@ class KeyGenerator:
                 value=config.key_generator,
                 table=config.name,
             )
+        if config.key_generator == "COMPLEX" and len(config.record_key_fields) == 1 and config.version == 8:
+            raise UnsupportedError(
+                "a table of version 8 with one record key and the COMPLEX key generator is not written: releases of "
+                "Apache Hudi differ in how its keys look",
+                value=config.record_key_fields[0],
+                table=config.name,
+                hint="upgrade the table to version 9 with Apache Hudi",
+            )
         is_complex = config.key_generator == "COMPLEX" or len(config.record_key_fields) > 1
         return KeyGenerator(config.record_key_fields, is_complex, PartitionCodec.of(config))
 

@@ -61,7 +61,8 @@ class LogRecords:
 class LogContext:
     """What reading logs must know of the table: the schema to read as, and what commits say of themselves.
 
-    ``known_columns`` are paths (None: not checked); ``commit_columns`` are paths with types, by instant, of instants that are not archived.
+    ``known_columns`` are paths (None: not checked); ``commit_columns`` are paths with types, by instant, of instants that
+    are not archived.
     """
 
     schema: pa.Schema

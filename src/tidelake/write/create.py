@@ -126,6 +126,12 @@ def _properties(
                 f"option {key} has no meaning for a new table and is ignored", UnknownOptionWarning, stacklevel=4
             )
     version = options.get("hoodie.table.version", "9")
+    if version == "8" and len(record_key) == 1 and len(partition_by) > 1:
+        raise InvalidError(
+            "a table of version 8 with one record key and several partition columns is refused by Apache Hudi's writers",
+            value=version,
+            hint="use version 9, or a second record key",
+        )
     mode = "EVENT_TIME_ORDERING" if ordering_fields else "COMMIT_TIME_ORDERING"
     properties = {
         "hoodie.table.name": name,

@@ -113,7 +113,9 @@ class Both:
         if self.ours.config.url_encoded:
             found = [unescaped(row, self.ours.config.partition_fields) for row in found]
         expected = sans_file(self.expected_incremental(start, end, theirs["schema"]))
-        newest = {row["_hoodie_record_key"]: row["ts"] for row in self.ours.scan(as_of_completion=end).to_arrow().to_pylist()}
+        newest = {
+            row["_hoodie_record_key"]: row["ts"] for row in self.ours.scan(as_of_completion=end).to_arrow().to_pylist()
+        }
         extra = [row for row in found if row not in expected]
         if self.ours.config.merge_mode.value == "EVENT_TIME_ORDERING" and self.is_merge_on_read:
             extra = [row for row in extra if row["ts"] >= newest.get(row["_hoodie_record_key"], row["ts"])]

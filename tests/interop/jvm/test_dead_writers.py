@@ -60,7 +60,9 @@ def expire(path: Path, instant: str) -> None:
 def traces(path: Path, instant: str) -> list[str]:
     """Every file that still belongs to an instant: data, markers, heartbeat, staged bytes."""
     found = (file for file in path.rglob("*") if file.is_file() and not file.name.endswith(".crc"))
-    return sorted(name for name in (str(f.relative_to(path)) for f in found) if instant in name and "/timeline/" not in name)
+    return sorted(
+        name for name in (str(f.relative_to(path)) for f in found) if instant in name and "/timeline/" not in name
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,9 @@ def test_dead_writer_of_ours_is_taken_back_without_orphans(
     else:
         hudi.write(both.path, batch, "upsert", LAZY if next_writer == "apache lazy" else EAGER)
     # Apache Hudi does not know what we have staged (our next turn removes it), and its EAGER rollback keeps heartbeats.
-    unknown = {"ours": (), "apache lazy": (".hoodie/.tidelake/",)}.get(next_writer, (".hoodie/.tidelake/", ".hoodie/.hea"))
+    unknown = {"ours": (), "apache lazy": (".hoodie/.tidelake/",)}.get(
+        next_writer, (".hoodie/.tidelake/", ".hoodie/.hea")
+    )
     assert [name for name in traces(both.path, dead) if not name.startswith(unknown)] == []
     assert not both.ours.timeline.pending
     assert both.state() == {**{i: f"first {i}" for i in range(6)}, 1: "next", 40: "next"}

@@ -90,6 +90,29 @@ def test_table_written_in_turns_reads_equal_after_every_turn(hudi: Hudi, tmp_pat
     agree(both, model)
 
     after_replace(both, model, days)
+    assert both.ours.config.properties["hoodie.table.version"] == both.write_options["hoodie.write.table.version"]
+
+
+def test_copy_on_write_file_emptied_by_ours_is_written_to_by_their_bloom_index(hudi: Hudi, tmp_path: Path) -> None:
+    """A base file whose last row we deleted does not stop a writer that asks bloom filters."""
+    both = make(hudi, tmp_path / "emptied", table_type="COPY_ON_WRITE", ordering_fields="ts")
+    both.ours.upsert(rows((1, "gone", 1)))
+    both.ours.delete([1])
+    both.check()
+    both.theirs(rows((1, "back", 2), (2, "new", 1)), hoodie__index__type="BLOOM")
+    assert both.state() == {1: "back", 2: "new"}
+    both.check()
+
+
+def test_late_row_after_a_delete_brings_the_base_row_back_in_both_engines(hudi: Hudi, tmp_path: Path) -> None:
+    """Apache Hudi's merge is followed where it surprises: an unconditional delete, then a row older than the base's."""
+    both = make(hudi, tmp_path / "late", ordering_fields="ts")
+    both.ours.upsert(rows((8, "base", 40)))
+    both.sql("DELETE FROM {t} WHERE id = 8")
+    assert both.state() == {}
+    both.theirs(rows((8, "late", 35)))
+    assert both.state() == {8: "base"}
+    both.check()
 
 
 def after_replace(both: Both, model: Model, days: tuple[str, ...]) -> None:
