@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench import reading
 from bench.measure import Results
-from bench.tables import make_trips
+from bench.tables import make_one_slice, make_trips
 
 PARTS = ("in_process", "on_spark", "memory")
 
@@ -34,7 +34,8 @@ def main() -> None:
             elif part == "on_spark":
                 reading.on_spark(results, trips)
             elif part == "memory":
-                reading.memory(trips)
+                make_one_slice(Path(folder) / "one_slice", given.rows)
+                reading.memory(trips, Path(folder) / "one_slice")
             else:
                 parser.error(f"no part {part!r}")
     missed = [row[0] for row in results.rows if row[3] > row[4]]

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import psutil
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from tidelake.merge import read_logs
 from tidelake.query import ScanRequest, TableSource, plan_scan, read_base, read_slice
-from tidelake.storage import open_storage
+from tidelake.storage import open_input, open_storage
 
 
 def _peak_bytes() -> int:
@@ -40,7 +41,8 @@ def main(path: str) -> None:
     rows = sum(batch.num_rows for batch in read_slice(source.storage, plan, largest))
     peak = _peak_bytes()
     records = read_logs(source.storage, largest.logs, plan.merge, plan.log_context)
-    group = next(read_base(source.storage, largest.base, plan.work_schema))
+    with open_input(source.storage, largest.base.path) as file:
+        group = pq.ParquetFile(file).read_row_group(0, columns=plan.work_schema.names)
     print(
         json.dumps(
             {

@@ -73,6 +73,16 @@ def make_trips(root: Path, rows: int) -> Trips:
     return trips
 
 
+def make_one_slice(path: Path, rows: int) -> None:
+    """A table of one file group: ``rows`` rows, of which every fifth has a newer version in a parquet log."""
+    rng = np.random.default_rng(7)
+    keys = _uuids(rng, rows)
+    table = tl.create_table(str(path), SCHEMA, name="trips", record_key="uuid", ordering_fields="ts")
+    table.bulk_insert(_rows(rng, keys, _texts(rng, rows, "p", PARTS), day=0))
+    chosen = pa.array(np.sort(rng.permutation(rows)[: rows // 5]))
+    table.upsert(_rows(rng, keys.take(chosen), _texts(rng, len(chosen), "p", PARTS), day=1))
+
+
 def _uuids(rng: np.random.Generator, count: int) -> pa.Array:
     letters = _HEX[rng.integers(0, 16, size=(count, 36), dtype=np.uint8)]
     letters[:, [8, 13, 18, 23]] = ord("-")

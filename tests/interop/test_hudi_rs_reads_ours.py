@@ -77,7 +77,7 @@ def changed_between(machine: OnDisk, first: int, last: int) -> Counter[str]:
     """The rows at the commit ``last`` whose last change is one of the commits after ``first``.
 
     Of a merge-on-read table with event-time ordering an incremental query merges what was written in between, and only
-    that: a late record that lost against an earlier one is delivered, as Apache Hudi does.
+    that: hudi-rs delivers a late record that lost against an earlier one.
     """
     if machine.shape.is_merge_on_read and machine.shape.ordering:
         return _merged_between(machine, first, last)

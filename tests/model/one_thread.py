@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-POOLS = ("tidelake.write.job", "tidelake.timeline.load", "tidelake.filegroup.listing", "tidelake.filegroup.view", "tidelake.query.source")
+POOLS = (
+    "tidelake.write.job",
+    "tidelake.timeline.load",
+    "tidelake.filegroup.listing",
+    "tidelake.filegroup.view",
+    "tidelake.query.source",
+)
 
 
 class SamePool:

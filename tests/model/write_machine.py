@@ -17,7 +17,13 @@ from model.write_oracle import Oracle, Refused, Row, multiset
 from tidelake.testing import Fault, FaultyStorage, ManualClock, MemoryStorage, SimulatedCrash
 
 EXPIRED_S = 600.0
-META = ("_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path", "_hoodie_file_name")
+META = (
+    "_hoodie_commit_time",
+    "_hoodie_commit_seqno",
+    "_hoodie_record_key",
+    "_hoodie_partition_path",
+    "_hoodie_file_name",
+)
 SCHEMA = "id bigint, name string, n int, ts bigint, seq int, region string, day string, _hoodie_is_deleted boolean"
 TYPES = {
     "id": pa.int64(),
@@ -242,7 +248,9 @@ class Machine:
         fitting = [order for order in orders if order.rows() == seen]
         self.oracle = fitting[0]
         if len(fitting) == 2 and fitting[0].entries != fitting[1].entries:
-            everything = Write("settle", lambda t: t.insert_overwrite_table(self.table([])), lambda o: o.replace([], None), None)
+            everything = Write(
+                "settle", lambda t: t.insert_overwrite_table(self.table([])), lambda o: o.replace([], None), None
+            )
             self.do(everything)
 
     def meet(self, one: Write, other: Write) -> bool:
@@ -340,7 +348,10 @@ class Machine:
             for name, value in zip(self.shape.partition_by, values, strict=True)
         )
         return Write(
-            f"delete_partitions {path}", lambda t: t.delete_partitions([path]), lambda o: o.replace([], {values}), {values}
+            f"delete_partitions {path}",
+            lambda t: t.delete_partitions([path]),
+            lambda o: o.replace([], {values}),
+            {values},
         )
 
     # Rows

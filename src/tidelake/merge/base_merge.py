@@ -82,7 +82,9 @@ def merge_whole(base: Iterable[pa.RecordBatch], records: LogRecords, spec: Merge
             rows = rows[log_wins]
         keep = np.ones(batch.num_rows, dtype=np.bool_)
         keep[rows] = False
-        yield batch.take(pa.array(np.flatnonzero(keep)))
+        kept = batch.take(pa.array(np.flatnonzero(keep)))
+        del batch  # the base streams by: nothing of it is held while the consumer works
+        yield kept
     wins = ~lost & (folded["kind"].to_numpy() == DATA)
     yield from take_rows(records.rows, folded["row"].to_numpy()[wins])
 

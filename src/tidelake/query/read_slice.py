@@ -21,6 +21,9 @@ from tidelake.query.snapshot import ScanPlan
 from tidelake.schema import META_COLUMN_NAMES, column_paths, conform_stored, struct_paths
 from tidelake.storage import Storage, open_input
 
+BATCH_ROWS = 65_536
+"""Rows that are decoded at a time: less than a row group, so that merging holds little beside the log side."""
+
 
 def read_slice(
     storage: Storage, plan: ScanPlan, file_slice: FileSlice, *, use_threads: bool = False
@@ -57,7 +60,7 @@ def read_base(
     use_threads: bool = False,
     stated: frozenset[str] = frozenset(),
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a base file as the schema given, row group by row group; ``stated`` are its commit's columns.
+    """The rows of a base file as the schema given, batch by batch; ``stated`` are its commit's columns.
 
     ``condition`` prunes row groups by their statistics; it selects no rows.
     """
@@ -67,10 +70,10 @@ def read_base(
             stored = file.schema_arrow
             _check_columns(stored, schema, stated)
             present = [name for name in schema.names if name in stored.names]
-            for group in _row_groups(file, source, condition, schema):
-                table = file.read_row_group(group, columns=present, use_threads=use_threads)
-                for batch in table.combine_chunks().to_batches():
-                    yield conform_stored(batch, schema)
+            groups = _row_groups(file, source, condition, schema)
+            for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=present, use_threads=use_threads):
+                yield conform_stored(batch, schema)
+                del batch  # or it would be held while the next one is decoded
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, FileNotFoundError):
             raise

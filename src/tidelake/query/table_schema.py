@@ -32,6 +32,8 @@ class TableSchema:
     """Commits with another type for a column than the table has now."""
     log_compactions: frozenset[str]
     """Commits that compacted logs into logs."""
+    declared: pa.Schema
+    """The user schema as the table declares it: readers take every column for nullable, writers keep to this."""
 
 
 def table_schema(source: TableSource) -> TableSchema:
@@ -59,7 +61,7 @@ def table_schema(source: TableSource) -> TableSchema:
     nullable = pa.schema([field.with_nullable(True) for field in latest])
     whole = with_meta(nullable) if source.config.has_meta_columns else nullable
     compactions = frozenset(i for i, commit in view.commits.items() if commit.operation_type == LOG_COMPACT)
-    return TableSchema(whole, commit_columns, frozenset(known), frozenset(evolved), compactions)
+    return TableSchema(whole, commit_columns, frozenset(known), frozenset(evolved), compactions, without_meta(latest))
 
 
 def _parsed(text: str, source: TableSource, instant: str | None) -> pa.Schema:

@@ -167,8 +167,11 @@ class Table:
             raise InvalidError(f"the keys lack the column {missing[0]!r}", value=missing[0])
         also = [name for name in self._source.config.partition_fields if name in wanted.column_names]
         by = list(dict.fromkeys([*fields, *also]))
-        typed = pa.table([wanted[name].cast(rows.schema.field(name).type) for name in by], names=by)
-        return rows.to_arrow().join(typed, keys=by, join_type="left semi"), known
+        typed = pa.table([_cast(wanted[name], rows.schema.field(name)) for name in by], names=by)
+        found = rows.to_arrow()
+        # Joined without the other columns: Arrow does not join beside lists and structs.
+        numbered = found.select(by).append_column("", pa.array(range(found.num_rows), pa.int64()))
+        return found.take(numbered.join(typed, keys=by, join_type="left semi").column("")), known
 
     def _request(self, operation: str, metadata: Mapping[str, str] | None) -> WriteRequest:
         properties = self._source.config.properties
@@ -228,6 +231,13 @@ def create_table(
         options=dict(options or {}),
     )
     return open_table(path, spark, storage=opened, clock=ticking)
+
+
+def _cast(values: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    try:
+        return values.cast(field.type)
+    except pa.ArrowException as error:
+        raise InvalidError(f"the keys in {field.name!r} are not {field.type}: {error}", value=field.name) from error
 
 
 def _names(value: str | Sequence[str]) -> tuple[str, ...]:

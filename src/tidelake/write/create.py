@@ -13,18 +13,16 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from tidelake.config import UnknownOptionWarning, parse_table_config
-from tidelake.errors import AlreadyExistsError, InvalidError
+from tidelake.errors import AlreadyExistsError, InvalidError, OptionError
 from tidelake.format.avro_arrow import avro_json
 from tidelake.format.names import PROPERTIES_FILE
 from tidelake.format.properties import encode_properties, table_checksum
 from tidelake.index import value_text
 from tidelake.merge.ordering import type_family
-from tidelake.schema import META_COLUMN_NAMES
 from tidelake.storage import Storage
+from tidelake.write.rows import refuse_reserved
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
-_RESERVED_PREFIXES = ("_hoodie_", "__tidelake")
-_ALLOWED_META = ("_hoodie_is_deleted", "_hoodie_operation")
 _STORED_OPTIONS = (
     "hoodie.table.version",
     "hoodie.database.name",
@@ -36,6 +34,15 @@ _STORED_OPTIONS = (
     "hoodie.index.type",
     "hoodie.bucket.index.num.buckets",
 )
+
+_OPTION_VALUES = {
+    "hoodie.table.version": ("9", "8"),
+    "hoodie.record.merge.mode": ("EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"),
+    "hoodie.datasource.write.hive_style_partitioning": ("true", "false"),
+    "hoodie.datasource.write.partitionpath.urlencode": ("true", "false"),
+    "hoodie.table.timeline.timezone": ("UTC", "LOCAL"),
+    "hoodie.logfile.data.block.format": ("parquet", "avro"),
+}
 
 
 def create(
@@ -71,9 +78,7 @@ def _check_names(schema: pa.Schema, name: str) -> None:
     twice = [column for column in schema.names if schema.names.count(column) > 1]
     if twice:
         raise InvalidError(f"the column {twice[0]!r} stands more than once", value=twice[0])
-    for column in schema.names:
-        if column in META_COLUMN_NAMES or (column.startswith(_RESERVED_PREFIXES) and column not in _ALLOWED_META):
-            raise InvalidError(f"the column name {column!r} is reserved", value=column)
+    refuse_reserved(schema.names)
     if not schema.names:
         raise InvalidError("a table needs columns")
 
@@ -91,6 +96,9 @@ def _check_columns(
     if event_time_field is not None:
         named["event_time_field"] = [event_time_field]
     for role, columns in named.items():
+        twice = next((column for column in columns if list(columns).count(column) > 1), None)
+        if twice is not None:
+            raise InvalidError(f"{role} names the column {twice!r} more than once", value=twice)
         for column in columns:
             if column not in schema.names:
                 raise InvalidError(
@@ -125,7 +133,12 @@ def _properties(
             warnings.warn(
                 f"option {key} has no meaning for a new table and is ignored", UnknownOptionWarning, stacklevel=4
             )
-    version = options.get("hoodie.table.version", "9")
+    for key, values in _OPTION_VALUES.items():
+        if str(options.get(key, values[0])) not in values:
+            raise OptionError(f"option {key} is {options[key]!r}, known are {', '.join(values)}", value=options[key])
+    if options.get("hoodie.record.merge.mode") == "EVENT_TIME_ORDERING" and not ordering_fields:
+        raise InvalidError("EVENT_TIME_ORDERING needs ordering_fields", hint="ordering_fields='ts'")
+    version = str(options.get("hoodie.table.version", "9"))
     if version == "8" and len(record_key) == 1 and len(partition_by) > 1:
         raise InvalidError(
             "a table of version 8 with one record key and several partition columns is refused by Apache Hudi's writers",

@@ -23,8 +23,9 @@ from tidelake.format.commit_metadata import WriteStat
 from tidelake.format.names import parse_base_name
 from tidelake.merge import merge_spec
 from tidelake.query import TableSource, table_schema
-from tidelake.schema import with_meta, without_meta
+from tidelake.schema import with_meta
 from tidelake.storage import Storage
+from tidelake.storage.paths import check_prefix
 from tidelake.timeline import Timeline
 from tidelake.write.blanks import may_have_blanks
 from tidelake.write.conflicts import Footprint, is_base, is_new_base
@@ -63,7 +64,7 @@ def write(storage: Storage, clock: Clock, data: object, request: WriteRequest) -
     """Write rows by one of the operations; returns when they are true and durable."""
     source = TableSource.load(storage)
     incoming = to_arrow(data)
-    known = without_meta(table_schema(source).schema)
+    known = table_schema(source).declared
     schema = known if request.operation.startswith("delete") else evolved_schema(known, incoming.schema)
     rows = prepare(incoming, schema, source.config)
     if request.operation in ("upsert", "insert_overwrite", "insert_overwrite_table"):
@@ -84,7 +85,11 @@ def write(storage: Storage, clock: Clock, data: object, request: WriteRequest) -
 def delete_partitions(storage: Storage, clock: Clock, partitions: Sequence[str], request: WriteRequest) -> Commit:
     """Retire every file group of these partitions."""
     source = TableSource.load(storage)
-    schema = without_meta(table_schema(source).schema)
+    for path in partitions:
+        check_prefix(path)
+        if path.split("/")[0] == ".hoodie" or bool(path) != source.config.is_partitioned:
+            raise InvalidError(f"{path!r} is no partition of the table", value=path, table=storage.uri)
+    schema = table_schema(source).declared
     recover(storage, source.config, clock)
     transaction = Transaction(
         storage,

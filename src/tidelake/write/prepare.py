@@ -18,7 +18,7 @@ from tidelake.format.avro_data import encode_records
 from tidelake.index import KeyGenerator
 from tidelake.merge.ordering import comparable
 from tidelake.schema import META_COLUMN_NAMES, conform, merge_schemas
-from tidelake.write.rows import KEY, PATH
+from tidelake.write.rows import KEY, PATH, refuse_reserved
 
 SAMPLES = 5
 
@@ -46,8 +46,24 @@ def to_arrow(data: object) -> pa.Table:
 
 
 def evolved_schema(table_schema: pa.Schema, data_schema: pa.Schema) -> pa.Schema:
-    """The table's schema with what the data adds to it; the data's narrower numbers are widened."""
-    return merge_schemas(table_schema, data_schema.remove_metadata(), keep_wider=True)
+    """The table's schema with what the data adds to it; the data's narrower numbers are widened.
+
+    A column stays nullable or not as the table has it. Numbers do not become text: reading takes that for a column that
+    another writer changed so, writing does not make it.
+    """
+    refuse_reserved(name for name in data_schema.names if name not in table_schema.names)
+    merged = merge_schemas(table_schema, data_schema.remove_metadata(), keep_wider=True)
+    fields = []
+    for field in merged:
+        if field.name in table_schema.names:
+            old = table_schema.field(field.name)
+            if pa.types.is_integer(old.type) and pa.types.is_string(field.type):
+                raise InvalidError(
+                    f"the column {field.name!r} is {old.type} and cannot become {field.type}", value=field.name
+                )
+            field = field.with_nullable(old.nullable)
+        fields.append(field)
+    return pa.schema(fields, metadata=merged.metadata)
 
 
 def prepare(data: pa.Table, schema: pa.Schema, config: TableConfig) -> pa.Table:
@@ -102,11 +118,11 @@ def _order_columns(rows: pa.Table, config: TableConfig) -> list[pl.Series]:
 
 def _refuse_null_ordering(rows: pa.Table, config: TableConfig) -> None:
     for name in config.ordering_fields:
-        column = rows.column(name)
-        if column.null_count:
-            at = np.flatnonzero(np.asarray(pc.is_null(column.combine_chunks())))[:SAMPLES]
-            keys = rows.column(KEY).take(pa.array(at)).to_pylist()
+        column = rows.column(name).combine_chunks()
+        what = "null or NaN" if pa.types.is_floating(column.type) else "null"
+        at = np.flatnonzero(np.asarray(pc.is_null(column, nan_is_null=True)))
+        if len(at):
+            keys = rows.column(KEY).take(pa.array(at[:SAMPLES])).to_pylist()
             raise InvalidError(
-                f"the ordering column {name!r} is null in {column.null_count} rows, for the keys {', '.join(keys)}",
-                value=name,
+                f"the ordering column {name!r} is {what} in {len(at)} rows, for the keys {', '.join(keys)}", value=name
             )

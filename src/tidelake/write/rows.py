@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidelake.errors import InvalidError
 from tidelake.schema import META_COLUMN_NAMES, with_meta
 
 KEY = "__tidelake_key"
@@ -13,6 +16,17 @@ PATH = "__tidelake_path"
 SALT = "__tidelake_salt"
 HELPERS = (KEY, PATH, SALT)
 """Columns that travel beside the user's while a write is under way."""
+
+
+_RESERVED_PREFIXES = ("_hoodie_", "__tidelake")
+_ALLOWED = ("_hoodie_is_deleted", "_hoodie_operation")
+
+
+def refuse_reserved(names: Iterable[str]) -> None:
+    """Refuse names of user columns that belong to the table format, or to us."""
+    for name in names:
+        if name in META_COLUMN_NAMES or (name.startswith(_RESERVED_PREFIXES) and name not in _ALLOWED):
+            raise InvalidError(f"the column name {name!r} is reserved", value=name)
 
 
 def stored_rows(rows: pa.Table, instant: str, file_name: str, task: int) -> pa.Table:

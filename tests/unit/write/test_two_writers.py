@@ -45,13 +45,19 @@ PAIRS: dict[str, tuple[Write, Write]] = {
     "one new key": (lambda t: t.upsert(rows((9, "a", 5))), lambda t: t.upsert(rows((9, "b", 6)))),
     "one group": (lambda t: t.upsert(rows((1, "a", 5))), lambda t: t.upsert(rows((3, "b", 5)))),
     "other partitions": (lambda t: t.upsert(rows((1, "a", 5))), lambda t: t.upsert(rows((2, "b", 5)))),
-    "upsert and overwrite": (lambda t: t.upsert(rows((1, "a", 5), (9, "a", 5))), lambda t: t.insert_overwrite(rows((9, "b", 6)))),
+    "upsert and overwrite": (
+        lambda t: t.upsert(rows((1, "a", 5), (9, "a", 5))),
+        lambda t: t.insert_overwrite(rows((9, "b", 6))),
+    ),
     "new partition": (lambda t: t.upsert(rows((9, "a", 5))), lambda t: t.insert_overwrite_table(rows((9, "b", 6)))),
     "upsert and delete": (lambda t: t.upsert(rows((1, "kept", 1))), lambda t: t.delete(filter="name = 'one'")),
     "delete partition": (lambda t: t.upsert(rows((1, "a", 5), (9, "a", 5))), lambda t: t.delete_partitions(["day=d1"])),
     "another column": (lambda t: t.upsert(wider((1, "a", 5))), lambda t: t.upsert(rows((2, "b", 5)))),
     "insert and upsert": (lambda t: t.insert(rows((9, "a", 5))), lambda t: t.upsert(rows((11, "b", 6), (2, "c", 2)))),
-    "two overwrites": (lambda t: t.insert_overwrite(rows((1, "a", 5))), lambda t: t.insert_overwrite(rows((3, "b", 6)))),
+    "two overwrites": (
+        lambda t: t.insert_overwrite(rows((1, "a", 5))),
+        lambda t: t.insert_overwrite(rows((3, "b", 6))),
+    ),
 }
 
 

@@ -1,0 +1,98 @@
+"""What can never work is said when the table is made, by the name of the argument or column."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tidelake as tl
+from tidelake.config import UnknownOptionWarning
+from tidelake.storage import MemoryStorage
+
+GOOD: dict[str, Any] = {
+    "schema": "id bigint, name string, ts bigint, score double, day string",
+    "name": "made",
+    "record_key": "id",
+    "partition_by": "day",
+    "ordering_fields": "ts",
+}
+
+
+def create(storage: MemoryStorage, **how: Any) -> tl.Table:
+    return tl.create_table("memory", storage=storage, **{**GOOD, **how})
+
+
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "name": ({"name": "no good"}, "'no good'"),
+    "no columns": ({"schema": pa.schema([])}, "column|schema"),
+    "doubled column": ({"schema": pa.schema([("id", pa.int64()), ("id", pa.int64())])}, "'id' stands more than once"),
+    "meta column": ({"schema": "id bigint, _hoodie_record_key string"}, "_hoodie_record_key"),
+    "reserved prefix": ({"schema": "id bigint, _hoodie_x string"}, "_hoodie_x"),
+    "reserved helper": ({"schema": "id bigint, __tidelake_key string"}, "__tidelake_key"),
+    "schema of a wrong kind": ({"schema": 5}, "int"),
+    "no key": ({"record_key": ()}, "record key"),
+    "unknown key": ({"record_key": "nope"}, "record_key names the column 'nope'"),
+    "doubled key": ({"record_key": ["id", "id"]}, "record_key.*'id'"),
+    "key of a float": ({"record_key": "score"}, "'score'"),
+    "unknown partition": ({"partition_by": "nope"}, "partition_by names the column 'nope'"),
+    "doubled partition": ({"partition_by": ["day", "day"]}, "partition_by.*'day'"),
+    "partition of a float": ({"partition_by": "score"}, "'score'"),
+    "unknown ordering": ({"ordering_fields": "nope"}, "ordering_fields names the column 'nope'"),
+    "doubled ordering": ({"ordering_fields": ["ts", "ts"]}, "ordering_fields.*'ts'"),
+    "unknown event time": ({"event_time_field": "nope"}, "event_time_field names the column 'nope'"),
+    "event time of text": ({"event_time_field": "name"}, "event-time column 'name'"),
+    "table type": ({"table_type": "merge"}, "table_type is 'merge'"),
+    "version": ({"options": {"hoodie.table.version": "7"}}, "hoodie.table.version|version 7"),
+    "version of letters": ({"options": {"hoodie.table.version": "nine"}}, "hoodie.table.version.*nine"),
+    "flag": ({"options": {"hoodie.datasource.write.hive_style_partitioning": "maybe"}}, "hive_style.*maybe"),
+    "zone": ({"options": {"hoodie.table.timeline.timezone": "Mars"}}, "timezone.*Mars"),
+    "log format": ({"options": {"hoodie.logfile.data.block.format": "orc"}}, "block.format.*orc"),
+    "merge mode": ({"options": {"hoodie.record.merge.mode": "LUCKY"}}, "merge.mode.*LUCKY"),
+    "event time without fields": (
+        {"ordering_fields": (), "options": {"hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}},
+        "ordering_fields",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_create_bad_argument_is_refused_by_name(case: str) -> None:
+    """A wrong argument is named, and no table is made."""
+    storage = MemoryStorage()
+    how, match = BAD[case]
+    with pytest.raises((tl.InvalidError, tl.UnsupportedError), match=match):
+        create(storage, **how)
+    assert not list(storage.list_files())
+
+
+def test_create_on_an_existing_table_is_refused_and_changes_nothing() -> None:
+    """A second table is not made over the first."""
+    storage = MemoryStorage()
+    create(storage)
+    before = {info.path: storage.get(info.path) for info in storage.list_files()}
+    with pytest.raises(tl.InvalidError, match="is a table already"):
+        create(storage, name="other")
+    assert {info.path: storage.get(info.path) for info in storage.list_files()} == before
+
+
+def test_create_unknown_option_is_warned_of() -> None:
+    """An option that means nothing here is a warning, not an error, and is not kept."""
+    storage = MemoryStorage()
+    with pytest.warns(UnknownOptionWarning, match="hoodie.unknown.thing"):
+        table = create(storage, options={"hoodie.unknown.thing": "1"})
+    assert "hoodie.unknown.thing" not in table.config.properties
+
+
+@pytest.mark.parametrize("version", ["8", "9"])
+@pytest.mark.parametrize("mode", ["COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING"])
+def test_create_known_options_are_kept_and_the_table_is_written(version: str, mode: str) -> None:
+    """Both table versions and both orderings make tables that take rows."""
+    table = create(MemoryStorage(), options={"hoodie.table.version": version, "hoodie.record.merge.mode": mode})
+    for name, ts in (("new", 2), ("late", 1)):
+        table.upsert(
+            pa.table({"id": pa.array([1], pa.int64()), "name": [name], "ts": pa.array([ts], pa.int64()), "day": ["d"]})
+        )
+    expected = "new" if mode == "EVENT_TIME_ORDERING" else "late"
+    assert table.scan(columns=["name"]).to_arrow()["name"].to_pylist() == [expected]
