@@ -39,7 +39,9 @@ def raw_events(spark: SparkSession) -> DataFrame:
     late = F.when(F.pmod(F.hash("id"), F.lit(4)) == 0, 2).otherwise(0)
     events = spark.range(TRIPS * EVENTS_PER_TRIP).select(
         trip.alias("trip"),
-        F.element_at(F.array(*[F.lit(s) for s in ("requested", "accepted", "started", "finished")]), step + 1).alias("status"),
+        F.element_at(F.array(*[F.lit(s) for s in ("requested", "accepted", "started", "finished")]), step + 1).alias(
+            "status"
+        ),
         F.round(F.abs(F.hash("id")) % 5000 / 100, 2).alias("fare"),
         F.timestamp_micros(F.lit(1_767_225_600_000_000) + minutes * 60_000_000).alias("event_time"),
         F.concat(F.lit("2026-01-0"), (trip % 3 + 1).cast("string")).alias("day"),
@@ -66,7 +68,9 @@ def pipeline(spark: SparkSession, folder: str) -> bool:
         batch = events.filter(F.col("batch") == number).select(*COLUMNS)
         commit = table.upsert(batch)
         logs = sum(1 for stat in commit.stats if stat.log_version)
-        print(f"  batch {number}: {commit.rows_written:5,} rows into {len(commit.stats)} files ({logs} logs)", flush=True)
+        print(
+            f"  batch {number}: {commit.rows_written:5,} rows into {len(commit.stats)} files ({logs} logs)", flush=True
+        )
 
     say("What happened, when (instants as bars from requested to completed), and the files:")
     tidelake_command(["timeline", folder])
@@ -96,7 +100,9 @@ def foreign_table(spark: SparkSession, folder: str) -> bool:
     expected = json.loads((GOLDEN / f"{FOREIGN}.expected.json").read_text())["reads"][0]["rows"]
     theirs = sorted((row["id"], row["name"]) for row in expected)
     equal = ours == on_spark == theirs
-    print(f"  in process, on Spark, and by Apache Hudi itself: {'equal' if equal else 'NOT EQUAL'} ({len(theirs)} rows)")
+    print(
+        f"  in process, on Spark, and by Apache Hudi itself: {'equal' if equal else 'NOT EQUAL'} ({len(theirs)} rows)"
+    )
     return equal
 
 

@@ -71,9 +71,13 @@ def read_base(
             _check_columns(stored, schema, stated)
             present = [name for name in schema.names if name in stored.names]
             groups = _row_groups(file, source, condition, schema)
+            missing = sum(file.metadata.row_group(group).num_rows for group in groups)
             for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=present, use_threads=use_threads):
+                missing -= batch.num_rows
                 yield conform_stored(batch, schema)
                 del batch  # or it would be held while the next one is decoded
+            if missing:
+                raise CorruptError(f"a base file lacks {missing} of the rows that its footer claims")
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, FileNotFoundError):
             raise

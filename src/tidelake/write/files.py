@@ -78,9 +78,8 @@ def write_base(
 def encode_base(rows: pa.Table, context: WriteContext) -> bytes:
     """Stored rows as the bytes of a base file, with bloom filter and key range in the footer."""
     footer = BaseFooter(schema_text=context.stored_schema_text, model_name="avro")
-    if (
-        context.config.has_meta_columns
-    ):  # of a file without rows too: Apache Hudi's BLOOM index fails on one without filter
+    if context.config.has_meta_columns:
+        # Of a file without rows too: Apache Hudi's BLOOM index fails on one without a filter.
         keys = rows.column(RECORD_KEY).combine_chunks()
         low, high = (pc.min_max(keys).as_py()[side] for side in ("min", "max"))
         bloom = encode_bloom(build_bloom(keys, error_rate=1e-3)) if context.files.has_bloom else None

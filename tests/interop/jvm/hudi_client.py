@@ -42,7 +42,7 @@ class Hudi:
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
         self._files = 0
-        self._tables: dict[str, str] = {}
+        self._tables = 0
         self.log = scratch / "hudi.log"
         self._process = subprocess.Popen(
             [
@@ -90,11 +90,10 @@ class Hudi:
         self._ask(do="write", path=str(path), parquet=str(parquet), options=settings)
 
     def sql(self, path: Path, statement: str, options: Mapping[str, str] | None = None) -> list[list[str | None]]:
-        """Run a statement in which ``{t}`` is the table."""
-        name = self._tables.get(str(path))
-        if name is None:
-            name = self._tables[str(path)] = f"t{len(self._tables)}_{path.name}"
-            self._ask(do="sql", statement=f"CREATE TABLE {name} USING hudi LOCATION '{path}'", conf=dict(NO_METADATA))
+        """Run a statement in which ``{t}`` is the table, registered anew: the catalog keeps the schema of its first day."""
+        self._tables += 1
+        name = f"t{self._tables}_{path.name}"
+        self._ask(do="sql", statement=f"CREATE TABLE {name} USING hudi LOCATION '{path}'", conf=dict(NO_METADATA))
         conf = {**PLAIN_WRITE, **(options or {})}
         return self._ask(do="sql", statement=statement.replace("{t}", name), conf=conf)["rows"]
 
