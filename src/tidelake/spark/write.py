@@ -35,19 +35,18 @@ from tidelake.timeline import Timeline, TimelineReader
 from tidelake.write.blanks import may_have_blanks
 from tidelake.write.context import WriteContext
 from tidelake.write.job import (
-    OPERATIONS,
     REPLACING,
     WriteRequest,
-    action_of,
     by_partition,
     context_of,
     finish,
     old_slices,
+    start_of,
 )
 from tidelake.write.partition import PartitionTask, groups_needed, salts_of, write_partition
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare
 from tidelake.write.rows import KEY, PATH, SALT
-from tidelake.write.transaction import Commit, Transaction, recover
+from tidelake.write.transaction import Commit, Transaction, in_transaction
 
 SALTS = 64
 """Into how many pieces the rows of one partition may be spread."""
@@ -60,28 +59,17 @@ def write_on_spark(storage: Storage, clock: Clock, frame: DataFrame, request: Wr
     data = frame.drop(*[name for name in META_COLUMN_NAMES if name in frame.columns])
     known = without_meta(table_schema(source).schema)
     schema = evolved_schema(known, spark_json_to_arrow(data.schema.json()))
-    recover(storage, source.config, clock)
-    transaction = Transaction(
-        storage,
-        source.config,
-        clock,
-        action_of(source.config, request),
-        OPERATIONS[request.operation],
-        schema_known=source.timeline,
-    )
-    try:
+
+    def run(transaction: Transaction) -> Commit:
         context = context_of(source.config, schema, transaction.instant, request)
         stats = _run(storage, context, data, transaction.start, request.operation)
         replaced = _replaced(storage, source, transaction, stats, request)
         return finish(storage, transaction, context, request, stats, replaced)
-    except BaseException as error:
-        if isinstance(error, Exception):
-            done = transaction.abort()
-            if done is not None:
-                return done
-        if isinstance(error, PySparkException):
-            raise typed_error(error) from error
-        raise
+
+    try:
+        return in_transaction(start_of(source, clock, request), run)
+    except PySparkException as error:
+        raise typed_error(error) from error
 
 
 def typed_error(error: PySparkException) -> TidelakeError | PySparkException:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from tidelake._clock import Clock
-from tidelake.config import TableConfig, TableType
+from tidelake.config import TableConfig, TableType, WriterOptions
 from tidelake.errors import InternalError, InvalidError
 from tidelake.filegroup import BaseFile, FileSlice
 from tidelake.filegroup.listing import list_partitions
@@ -33,7 +33,8 @@ from tidelake.write.context import FileOptions, WriteContext
 from tidelake.write.partition import PartitionTask, groups_needed, has_any_key, stored_keys, write_partition
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare, to_arrow
 from tidelake.write.rows import KEY, PATH
-from tidelake.write.transaction import Commit, Transaction, recover
+from tidelake.write.transaction import Commit, Transaction, WriteStart, in_transaction
+from tidelake.write.txn import TXN_KEY, Txn
 
 OPERATIONS = {
     "insert": "INSERT",
@@ -58,6 +59,8 @@ class WriteRequest:
     event_time_field: str | None = None
     known: Timeline | None = None
     """The timeline as of which the rows were read from the table (a delete's), so that later changes conflict."""
+    txn: Txn | None = None
+    options: WriterOptions = field(default_factory=WriterOptions)
 
 
 def write(storage: Storage, clock: Clock, data: object, request: WriteRequest) -> Commit:
@@ -69,17 +72,10 @@ def write(storage: Storage, clock: Clock, data: object, request: WriteRequest) -
     rows = prepare(incoming, schema, source.config)
     if request.operation in ("upsert", "insert_overwrite", "insert_overwrite_table"):
         rows = deduplicate(rows, schema, source.config)
-    recover(storage, source.config, clock)
-    transaction = Transaction(
-        storage,
-        source.config,
-        clock,
-        action_of(source.config, request),
-        OPERATIONS[request.operation],
-        known=request.known,
-        schema_known=source.timeline,
+    return in_transaction(
+        start_of(source, clock, request),
+        lambda transaction: _write(storage, clock, source, transaction, schema, rows, request),
     )
-    return _or_taken_back(transaction, lambda: _write(storage, clock, source, transaction, schema, rows, request))
 
 
 def delete_partitions(storage: Storage, clock: Clock, partitions: Sequence[str], request: WriteRequest) -> Commit:
@@ -90,38 +86,33 @@ def delete_partitions(storage: Storage, clock: Clock, partitions: Sequence[str],
         if path.split("/")[0] == ".hoodie" or bool(path) != source.config.is_partitioned:
             raise InvalidError(f"{path!r} is no partition of the table", value=path, table=storage.uri)
     schema = table_schema(source).declared
-    recover(storage, source.config, clock)
-    transaction = Transaction(
-        storage,
-        source.config,
-        clock,
-        "replacecommit",
-        OPERATIONS["delete_partitions"],
-        schema_known=source.timeline,
-    )
 
-    def retire() -> Commit:
+    def retire(transaction: Transaction) -> Commit:
         slices = old_slices(storage, source, transaction, partitions)
         context = context_of(source.config, schema, transaction.instant, request)
         replaced = {part: tuple(s.file_id for s in found) for part, found in slices.items() if found}
         footprint = replace(footprint_of([], replaced), replaced_partitions=frozenset(partitions))
         return transaction.commit((), footprint, extra_metadata(context, request), replaced)
 
-    return _or_taken_back(transaction, retire)
+    return in_transaction(start_of(source, clock, request), retire)
 
 
-def _or_taken_back(transaction: Transaction, run: Callable[[], Commit]) -> Commit:
-    """Run a write to its end; an error takes it back, the death of the process leaves it to the next writer."""
-    try:
-        return run()
-    except Exception:
-        done = transaction.abort()
-        if done is None:
-            raise
-        return done
+def start_of(source: TableSource, clock: Clock, request: WriteRequest) -> WriteStart:
+    """What a request is to the transaction."""
+    return WriteStart(
+        source.storage,
+        source.config,
+        clock,
+        _action_of(source.config, request),
+        OPERATIONS[request.operation],
+        source.timeline,
+        request.known,
+        request.txn,
+        request.options,
+    )
 
 
-def action_of(config: TableConfig, request: WriteRequest) -> str:
+def _action_of(config: TableConfig, request: WriteRequest) -> str:
     """The timeline action of an operation."""
     if request.operation in REPLACING:
         return "replacecommit"
@@ -251,8 +242,9 @@ def footprint_of(
 
 def extra_metadata(context: WriteContext, request: WriteRequest) -> dict[str, str]:
     """What the commit says beside its files: the caller's metadata and the schema."""
-    if "schema" in request.extra_metadata:
-        raise InvalidError("the metadata key 'schema' is the table's own", value="schema")
+    for own in ("schema", TXN_KEY):
+        if own in request.extra_metadata:
+            raise InvalidError(f"the metadata key {own!r} is the table's own", value=own)
     return {**request.extra_metadata, "schema": context.schema_text}
 
 
