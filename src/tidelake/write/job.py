@@ -9,9 +9,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
+from operator import itemgetter
 
 import numpy as np
-import polars as pl
+import numpy.typing as npt
 import pyarrow as pa
 
 from tidelake._clock import Clock
@@ -30,9 +32,10 @@ from tidelake.timeline import Timeline
 from tidelake.write.blanks import may_have_blanks
 from tidelake.write.conflicts import Footprint, is_base, is_new_base
 from tidelake.write.context import FileOptions, WriteContext
-from tidelake.write.partition import PartitionTask, groups_needed, has_any_key, stored_keys, write_partition
+from tidelake.write.files import open_markers, put_markers
+from tidelake.write.partition import PartitionTask, has_any_key, plan_partition, stored_keys
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare, to_arrow
-from tidelake.write.rows import KEY, PATH
+from tidelake.write.rows import KEY, PATH, key_order
 from tidelake.write.transaction import Commit, Transaction, WriteStart, in_transaction
 from tidelake.write.txn import TXN_KEY, Txn
 
@@ -129,10 +132,12 @@ def _write(
     request: WriteRequest,
 ) -> Commit:
     context = context_of(source.config, schema, transaction.instant, request)
-    parts = by_partition(rows, is_sorted=request.operation == "bulk_insert")
+    parts = by_partition(rows)
     replacing = request.operation in REPLACING
     whole = request.operation == "insert_overwrite_table"
-    slices = old_slices(storage, source, transaction, None if whole else list(parts))
+    looks = replacing or request.operation != "bulk_insert" or context.buckets is not None
+    slices = old_slices(storage, source, transaction, None if whole else [path for path, _ in parts]) if looks else {}
+    commits = source.reader.commits(transaction.start.completed_writes) if looks else {}
     kind = "overwrite" if replacing else request.operation
     tasks = [
         PartitionTask(
@@ -140,15 +145,12 @@ def _write(
             () if replacing else slices.get(path, ()),
             kind,
             f"{number}-0-0",
-            tuple(
-                f"{clock.new_id()}-0"
-                for _ in range(groups_needed(part, context.files.target_base_bytes, context.buckets))
-            ),
-            may_have_blanks(slices.get(path, ()), source.reader.commits(transaction.start.completed_writes)),
+            clock.new_id(),
+            may_have_blanks(slices.get(path, ()), commits),
         )
-        for number, (path, part) in enumerate(parts.items())
+        for number, (path, _) in enumerate(parts)
     ]
-    stats = tuple(stat for written in _run(storage, context, tasks, list(parts.values())) for stat in written)
+    stats = _run(storage, context, tasks, [partial(taken, rows, here, kind) for _, here in parts])
     replaced = {p: tuple(s.file_id for s in found) for p, found in slices.items() if found} if replacing else {}
     return finish(storage, transaction, context, request, stats, replaced)
 
@@ -179,35 +181,35 @@ def finish(
 
 
 def _run(
-    storage: Storage, context: WriteContext, tasks: list[PartitionTask], parts: list[pa.Table]
-) -> list[list[WriteStat]]:
-    def one(pair: tuple[PartitionTask, pa.Table]) -> list[WriteStat]:
-        return write_partition(storage, context, *pair)
-
-    if len(tasks) <= 1:
-        return [one(pair) for pair in zip(tasks, parts, strict=True)]
+    storage: Storage, context: WriteContext, tasks: list[PartitionTask], parts: list[Callable[[], pa.Table]]
+) -> tuple[WriteStat, ...]:
+    """Plan every partition's files, name them in one marker file, and write them; side by side on threads."""
+    open_markers(storage, context.instant)
     with ThreadPoolExecutor(max(1, os.cpu_count() or 1)) as pool:
-        return list(pool.map(one, zip(tasks, parts, strict=True)))
+        planned = list(pool.map(lambda task, part: plan_partition(storage, context, task, part()), tasks, parts))
+        files = [file for of_partition in planned for file in of_partition]
+        put_markers(storage, context.instant, 0, [(file.path, file.kind) for file in files])
+        return tuple(pool.map(lambda file: file.write(), files))
 
 
-def by_partition(rows: pa.Table, *, is_sorted: bool = False) -> dict[str, pa.Table]:
-    """The rows of each partition, in the order they came or sorted by key. Rows move once, whatever the number."""
-    if rows.num_rows == 0:
-        return {}
-    encoded = rows.column(PATH).combine_chunks().dictionary_encode()
+def by_partition(rows: pa.Table) -> list[tuple[str, npt.NDArray[np.int64]]]:
+    """Which rows each partition has, in the order they came."""
+    encoded = rows.column(PATH).combine_chunks()
     paths = encoded.dictionary.to_pylist()
-    if len(paths) == 1 and not is_sorted:
-        return {paths[0]: rows}
     numbers = np.asarray(encoded.indices)
-    order = np.argsort(numbers, kind="stable")
-    ends = np.cumsum(np.bincount(numbers, minlength=len(paths)))
-    bounds = list(zip(paths, [0, *ends[:-1]], ends, strict=True))
-    if is_sorted:
-        keys = pl.Series("key", rows.column(KEY), dtype=pl.String)
-        for _, start, end in bounds:
-            order[start:end] = order[start:end][keys[order[start:end]].arg_sort().to_numpy()]
-    moved = rows.take(pa.array(order))
-    return {path: moved.slice(int(start), int(end - start)) for path, start, end in sorted(bounds)}
+    # Small numbers are sorted by radix.
+    order = np.argsort(numbers.astype(np.uint16) if len(paths) < 2**16 else numbers, kind="stable")
+    counts = np.bincount(numbers, minlength=len(paths))
+    ends = np.cumsum(counts)
+    bounds = zip(paths, ends - counts, ends, strict=True)
+    return sorted(((path, order[start:end]) for path, start, end in bounds if end > start), key=itemgetter(0))
+
+
+def taken(rows: pa.Table, here: npt.NDArray[np.int64], kind: str) -> pa.Table:
+    """The rows of one partition; those of a bulk insert by key, so that key ranges of files do not overlap."""
+    if kind == "bulk_insert":
+        here = here[key_order(rows.column(KEY).combine_chunks(), here)]
+    return rows.take(pa.array(here))
 
 
 def context_of(config: TableConfig, schema: pa.Schema, instant: str, request: WriteRequest) -> WriteContext:
