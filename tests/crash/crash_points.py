@@ -22,6 +22,7 @@ Modes of going wrong at an operation:
 from __future__ import annotations
 
 import copy
+import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ import pyarrow as pa
 import tidelake as tl
 from tidelake.format.names import parse_base_name, parse_log_name
 from tidelake.storage import Fault, FaultyStorage, MemoryStorage, SimulatedCrash, Storage
+from tidelake.storage.port import ObjectInfo
 from tidelake.testing import ManualClock
 from tidelake.timeline import TimelineReader
 from tidelake.write.transaction import recover
@@ -105,17 +107,25 @@ class World:
 
     def copy(self) -> World:
         clock = copy.deepcopy(self.clock)
-        return World(self.storage.copy(clock=clock), clock)
+        return World(self.storage.copy("crash", clock=clock), clock)
 
     def open(self, storage: Storage | None = None) -> tl.Table:
         return tl.open_table("memory", storage=storage or self.storage, clock=self.clock)
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Every byte on storage, every time, and what the clock will say: what happens next is decided by these."""
+        digest = hashlib.blake2b(repr((self.clock.now_ms(), copy.deepcopy(self.clock).new_id())).encode())
+        for info in self.storage.list_files():
+            digest.update(repr((info.path, info.size_bytes, info.modified_ms)).encode() + self.storage.get(info.path))
+        return digest.digest()
 
 
 @cache
 def started(shape: Shape) -> World:
     """A table with a few rows in two partitions, some of them updated."""
     clock = ManualClock(seed=1)
-    world = World(MemoryStorage(clock=clock), clock)
+    world = World(MemoryStorage("crash", clock=clock), clock)
     table = shape.create(world.storage, clock)
     table.upsert(rows((1, "a", 1), (2, "b", 1), (3, "c", 1)))
     table.upsert(rows((4, "d", 1), (1, "a", 2)))
@@ -237,8 +247,21 @@ def _rows(scan: Any) -> Rows:
     return {row["id"]: (row["name"], row["ts"]) for row in found}
 
 
-def examine(case: Case, world: World, told: str, *, is_watched: bool) -> bool:
-    """Check every promise after an operation that went wrong, over the recovery; says whether it took place."""
+def examine(case: Case, world: World, told: str) -> bool:
+    """Check every promise after an operation that went wrong, over the recovery; says whether it took place.
+
+    Everything that follows is decided by the bytes on storage and the clock: worlds that are equal are examined once.
+    """
+    seen = (str(case), told, world.fingerprint)
+    if seen not in _examined:
+        _examined[seen] = _examine(case, world, told)
+    return _examined[seen]
+
+
+_examined: dict[object, bool] = {}
+
+
+def _examine(case: Case, world: World, told: str) -> bool:
     storage, crashed = world.storage, state(world.storage)
     assert crashed in (case.before, case.after), "P1: readers saw a part"
     assert told != "ok" or crashed == case.after, "P2: a write that returned is not there"
@@ -246,8 +269,8 @@ def examine(case: Case, world: World, told: str, *, is_watched: bool) -> bool:
     known = [i.completion_time for i in world.open().timeline.instants if i.is_completed]
     reading = world.open().scan(columns=["id", "name", "ts"])
     world.clock.advance(EXPIRED_S)
-    watch = _Watch(case, storage) if is_watched else None
-    world.open(FaultyStorage(storage, clock=world.clock, on_operation=watch)).upsert(rows((NEXT_ID, "next", 1)))
+    watched = FaultyStorage(storage, clock=world.clock, on_operation=_Watch(case, storage))
+    world.open(watched).upsert(rows((NEXT_ID, "next", 1)))
     assert _rows(reading) == crashed, "P3: a reader lost its snapshot"
     recovered = state(storage)
     assert recovered.pop(NEXT_ID) == ("next", 1)
@@ -275,7 +298,8 @@ class _Watch:
             assert now in (self.case.before, self.case.after), f"P1: part of a write before operation {number}"
             assert not self.seen or self.seen[-1] == self.case.before or now == self.case.after, "P1: a write went away"
             self.seen.append(now)
-        self.changed = verb.startswith(("put", "delete"))
+        is_inner = path.startswith(".hoodie/") and not path.startswith(".hoodie/timeline/")
+        self.changed = verb.startswith(("put", "delete")) and not is_inner
 
 
 def check_chain(case: Case, world: World, known: list[str | None], *, took_place: bool) -> None:
@@ -294,8 +318,11 @@ def check_chain(case: Case, world: World, known: list[str | None], *, took_place
     assert states == expected, "P4: the chain of states is not that of the writes"
 
 
-def check_files(storage: Storage) -> None:
-    """P6, P7: all files of completed writes, whole, and nothing else."""
+def check_files(storage: Storage, *, may_leave_condemned: bool = False) -> None:
+    """P6, P7: all files of completed writes, whole, and nothing else.
+
+    A writer that died after it was rolled back may leave files without a marker: invisible, until a sweep finds them.
+    """
     table = tl.open_table("memory", storage=storage)
     reader = TimelineReader(storage, table.config)
     wanted = {
@@ -304,14 +331,22 @@ def check_files(storage: Storage) -> None:
         for stat in reader.commit(instant).stats
     }
     found = {info.path: info.size_bytes for info in _data_files(storage)}
-    assert {path: found.get(path or "") for path in wanted} == wanted, "P6: a file of a completed write is missing or cut"
+    assert {path: found.get(path or "") for path in wanted} == wanted, (
+        "P6: a file of a completed write is missing or cut"
+    )
+    if may_leave_condemned:
+        condemned = {target for taker in table.timeline.takers for target in reader.targets(taker)}
+        found = {path: size for path, size in found.items() if _instant_of(path) not in condemned}
     assert found.keys() <= wanted.keys(), "P7: files that no completed write names were left"
     for folder in (".hoodie/.temp", ".hoodie/.heartbeat", ".hoodie/.tidelake/staged"):
         assert [info.path for info in storage.list_files(folder)] == [], "P7: traces of a dead writer were left"
 
 
-def _data_files(storage: Storage) -> Iterator[Any]:
-    for info in storage.list_files():
-        name = info.path.rpartition("/")[2]
-        if not info.path.startswith(".hoodie/") and (parse_base_name(name) or parse_log_name(name)):
-            yield info
+def _data_files(storage: Storage) -> Iterator[ObjectInfo]:
+    return (i for i in storage.list_files() if not i.path.startswith(".hoodie/") and _instant_of(i.path) is not None)
+
+
+def _instant_of(path: str) -> str | None:
+    name = path.rpartition("/")[2]
+    parsed = parse_base_name(name) or parse_log_name(name)
+    return parsed.instant if parsed else None

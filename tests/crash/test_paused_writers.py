@@ -58,14 +58,17 @@ class Sleeper:
         self.at = at
         self.is_watched = is_watched
         self.was_decided = False
+        self.changed = False
 
     def __call__(self, number: int, verb: str, path: str) -> None:
         if number == self.at:
             self.world.clock.advance(EXPIRED_S)
             self.world.open().upsert(rows((NEXT_ID, "passed", 1)))
             self.was_decided = state(self.world.storage) != {**self.case.before, **PASSED}
-        elif number > self.at and self.is_watched:
+        elif number > self.at and self.is_watched and self.changed:
             self.look(f"before operation {number}")
+        is_inner = path.startswith(".hoodie/") and not path.startswith(".hoodie/timeline/")
+        self.changed = verb.startswith(("put", "delete")) and not is_inner
 
     def look(self, when: str) -> Rows:
         now = state(self.world.storage)
@@ -103,7 +106,7 @@ def run(case: Case, at: int, dies_at: int | None, is_watched: bool) -> str:
     assert not world.open().timeline.pending
     instants = world.open().timeline.instants
     assert len({i.requested_time for i in instants}) == len(instants), "an instant was used twice"
-    check_files(world.storage)
+    check_files(world.storage, may_leave_condemned=told == "dead")
     return told
 
 
@@ -122,9 +125,9 @@ def test_paused_writer_between_any_operations_fails_without_effect_or_succeeds(c
 @pytest.mark.parametrize("case", DEEP if IS_DEEP else SAMPLE, ids=str)
 def test_paused_writer_that_dies_after_it_woke_up_leaves_nothing_visible(case: Case) -> None:
     """Files that it made in between carry an instant that was rolled back: nobody sees them, the next writer removes them."""
-    step = 1 if IS_DEEP else 3
+    step = 1 if IS_DEEP else 4
     for at in case.numbers[::step]:
-        for dies_at in range(at, case.numbers.stop + 20, 4 * step):
+        for dies_at in range(at, case.numbers.stop + 20, 3 * step):
             try:
                 run(case, at, dies_at, is_watched=False)
             except (AssertionError, tl.TidelakeError) as error:

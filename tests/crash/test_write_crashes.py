@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -20,9 +17,8 @@ from crash.crash_points import (
     Case,
     RollbackCase,
     Shape,
+    World,
     attempt,
-    check_files,
-    dead_writer,
     examine,
     faults,
     rows,
@@ -31,7 +27,7 @@ from crash.crash_points import (
 from model.deep import IS_DEEP
 from model.one_thread import in_one_thread
 from tidelake.errors import NotATableError
-from tidelake.storage import Fault, FaultyStorage, LocalStorage, MemoryStorage, SimulatedCrash
+from tidelake.storage import Fault, FaultyStorage, MemoryStorage, SimulatedCrash
 from tidelake.testing import ManualClock
 
 MOR, COW = "MERGE_ON_READ", "COPY_ON_WRITE"
@@ -78,7 +74,7 @@ def test_crash_at_every_operation_recovers_to_before_or_after(case: Case, mode: 
             world = case.begin()
             told = attempt(case, world, faults(mode, at, then))
             try:
-                seen.add(examine(case, world, told, is_watched=IS_DEEP or mode == "after"))
+                seen.add(examine(case, world, told))
             except (AssertionError, tl.TidelakeError) as error:
                 raise AssertionError(f"{case}, {mode} at {at} then {then}, told {told}: {error}") from error
     assert True in seen or isinstance(case, AbortCase)
@@ -89,30 +85,33 @@ def test_crash_at_every_operation_recovers_to_before_or_after(case: Case, mode: 
 def test_second_crash_during_the_recovery_recovers_to_before_or_after(case: Case) -> None:
     """The next writer may die at any operation too: the one after it finds the table as whole."""
     step = 1 if IS_DEEP else 13
-    second = RollbackCase(case.shape, case.operation)
     for first in case.numbers[::step]:
         world = case.begin()
         attempt(case, world, [Fault(first, "crash_after")])
         world.clock.advance(EXPIRED_S)
-        recovery = _From(case.shape, case.operation, world)
+        recovery = _From(case, world, first)
         for at in recovery.numbers[first % step :: step]:
             COUNTS["second"] += 1
             again = recovery.begin()
             told = attempt(recovery, again, [Fault(at, "crash_after")])
             try:
-                examine(recovery, again, told, is_watched=False)
+                examine(recovery, again, told)
             except (AssertionError, tl.TidelakeError) as error:
-                raise AssertionError(f"{second}: first crash at {first}, second at {at}: {error}") from error
+                raise AssertionError(f"{recovery}, second crash at {at}: {error}") from error
 
 
 class _From(RollbackCase):
     """The recovery from a given state."""
 
-    def __init__(self, shape: Shape, operation: str, world: object) -> None:
-        super().__init__(shape, operation)
+    def __init__(self, case: Case, world: World, first: int) -> None:
+        super().__init__(case.shape, case.operation)
         object.__setattr__(self, "world", world)
+        object.__setattr__(self, "first", first)
 
-    def begin(self):
+    def __str__(self) -> str:
+        return f"{super().__str__()}-after-{self.first}"
+
+    def begin(self) -> World:
         return self.world.copy()
 
     __hash__ = object.__hash__

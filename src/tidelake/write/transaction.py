@@ -18,13 +18,14 @@ from tidelake.config import TableConfig
 from tidelake.errors import ConflictError, NotFoundError, TidelakeError, UnavailableError
 from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from tidelake.format.names import State, TimelineName
-from tidelake.format.plans import RequestedReplaceMetadata, RollbackPlan
+from tidelake.format.plans import RequestedReplaceMetadata
 from tidelake.storage import Storage
 from tidelake.timeline import Instant, Timeline, TimelineReader
 from tidelake.timeline.transitions import HEARTBEAT_DIR, Publication, Published, Transitions
 from tidelake.write.conflicts import Footprint, check_conflicts, check_schema
 from tidelake.write.metadata_table import retire_metadata_table
 from tidelake.write.rollback import delete_markers, finish_rollback, marked_files, rollback
+from tidelake.write.traces import heartbeats, sweep_traces
 
 HEARTBEAT_INTERVAL_MS = 60_000
 TOLERABLE_MISSES = 2
@@ -100,7 +101,8 @@ class Transaction:
             mine = next((i for i in timeline.instants if i.requested_time == self.instant and i.is_write), None)
             if mine is not None and mine.is_completed:
                 return Published(self.instant, mine.completion_time, mine.file_name)
-            if mine is None or mine.state is not State.INFLIGHT or self._is_condemned(timeline):
+            began = timeline.states_of(self.instant, self._action)
+            if not {State.REQUESTED, State.INFLIGHT} <= began or self._is_condemned(timeline):
                 raise ConflictError(
                     "this write was rolled back by another writer, who took it for dead",
                     instant=self.instant,
@@ -155,16 +157,14 @@ class Transaction:
                 self._storage.delete(path)
 
     def _is_condemned(self, timeline: Timeline) -> bool:
-        for instant in timeline.instants:
-            if instant.action == "rollback" and not instant.is_completed:
-                plan = self._reader.record(RollbackPlan, instant.requested_file_name)
-                if plan.instant_to_rollback is not None and plan.instant_to_rollback.commit_time == self.instant:
-                    return True
-        return False
+        """Whether a rollback or restore names this write, under way or done."""
+        takers = (i for i in timeline.takers if i.requested_time > self.instant)
+        return any(self.instant in self._reader.targets(taker) for taker in takers)
 
 
 def recover(storage: Storage, config: TableConfig, clock: Clock) -> list[str]:
     """Finish what dead writers left: pending rollbacks, and writes whose heartbeat has expired. Returns their instants."""
+    left = heartbeats(storage)
     timeline = Transitions(storage, config, clock).load()
     recovered: list[str] = []
     for instant in timeline.pending:
@@ -174,25 +174,30 @@ def recover(storage: Storage, config: TableConfig, clock: Clock) -> list[str]:
     candidates = [
         i for i in timeline.pending if i.is_write and i.pending_action in ("commit", "deltacommit", "replacecommit")
     ]
-    if not candidates:
-        return recovered
-    storage.put(_JUDGE, clock.new_id().encode())
-    now_ms = storage.head(_JUDGE).modified_ms
-    for instant in candidates:
-        sign_ms = _last_sign_ms(storage, config, instant)
-        if sign_ms is not None and now_ms - sign_ms > HEARTBEAT_INTERVAL_MS * TOLERABLE_MISSES:
-            try:
-                rollback(storage, config, clock, instant)
-            except ConflictError:
-                continue
-            recovered.append(instant.requested_time)
+    unknown = left.keys() - {i.requested_time for i in timeline.instants}
+    expired: frozenset[str] = frozenset()
+    if candidates or unknown:
+        storage.put(_JUDGE, clock.new_id().encode())
+        alive_since_ms = storage.head(_JUDGE).modified_ms - HEARTBEAT_INTERVAL_MS * TOLERABLE_MISSES
+        expired = frozenset(instant for instant in unknown if left[instant].modified_ms < alive_since_ms)
+        for instant in candidates:
+            sign_ms = _last_sign_ms(storage, config, instant)
+            if sign_ms is not None and sign_ms < alive_since_ms:
+                try:
+                    rollback(storage, config, clock, instant)
+                except ConflictError:
+                    continue
+                recovered.append(instant.requested_time)
+        timeline = Transitions(storage, config, clock).load()  # what was decided, but not finished, is finished by now
+    sweep_traces(storage, TimelineReader(storage, config), timeline, left, expired)
     return recovered
 
 
 def _last_sign_ms(storage: Storage, config: TableConfig, instant: Instant) -> int | None:
     """When a writer was last known to live; None if its instant has ended since the timeline was read."""
-    name = TimelineName(instant.requested_time, instant.pending_action or instant.action, State.REQUESTED)
-    for path in (f"{HEARTBEAT_DIR}/{instant.requested_time}", f"{config.timeline_dir}/{name}"):
+    action = instant.pending_action or instant.action
+    names = (TimelineName(instant.requested_time, action, state) for state in (State.REQUESTED, State.INFLIGHT))
+    for path in (f"{HEARTBEAT_DIR}/{instant.requested_time}", *(f"{config.timeline_dir}/{name}" for name in names)):
         with suppress(NotFoundError):
             return storage.head(path).modified_ms
     return None
