@@ -4,8 +4,8 @@ Names are listed once; contents are read only when asked for, and kept, since an
 here needs Arrow, so that looking at a timeline takes well under a second; the history, which does, is in ``history.py``
 and loaded with it.
 
-A *ghost* is a completed file that a publisher put late, after others had put it, and had then taken its instant back or
-archived it. A restore that is published says so at once; else a ghost stands alone, without its requested file, and the
+A *ghost* is a completed file of a write that a publisher put late, after others had put it, and had then taken its
+instant back or archived it. A restore that is published says so at once; else a ghost stands alone, without its requested file, and the
 rollbacks and the history tell. Ghosts do not count, and the next publication removes them.
 """
 
@@ -85,15 +85,15 @@ def load_timeline(storage: Storage, config: TableConfig) -> Timeline:
 
 
 def _ghosts(found: Timeline, reader: TimelineReader) -> list[TimelineName]:
+    completed = [n for n in found.names if n.state is State.COMPLETED and n.action in WRITE_ACTIONS]
     began = {(n.requested_time, n.completed_action) for n in found.names if n.state is not State.COMPLETED}
-    completed = [n for n in found.names if n.state is State.COMPLETED and n.action not in ("rollback", "restore")]
     alone = [n for n in completed if (n.requested_time, n.action) not in began]
     restored = {target for i in found.takers if i.action == "restore" for target in reader.targets(i)}
-    ghosts = [n for n in completed if n.requested_time in restored and n.action in WRITE_ACTIONS]
+    ghosts = [n for n in completed if n.requested_time in restored]
     if alone:
         gone = {target for i in found.takers for target in reader.targets(i)}
         gone.update(archived.requested_time for archived in reader.history)
-        ghosts.extend(n for n in alone if n.requested_time in gone and n not in ghosts)
+        ghosts.extend(n for n in alone if n.requested_time in gone - restored)
     return ghosts
 
 
