@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import shutil
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +23,7 @@ from crash.crash_points import (
     Shape,
     World,
     attempt,
+    check_files,
     examine,
     faults,
     rows,
@@ -27,7 +32,7 @@ from crash.crash_points import (
 from model.deep import IS_DEEP
 from model.one_thread import in_one_thread
 from tidelake.errors import NotATableError
-from tidelake.storage import Fault, FaultyStorage, MemoryStorage, SimulatedCrash
+from tidelake.storage import Fault, FaultyStorage, LocalStorage, MemoryStorage, SimulatedCrash, local
 from tidelake.testing import ManualClock
 
 MOR, COW = "MERGE_ON_READ", "COPY_ON_WRITE"
@@ -45,6 +50,7 @@ ALL = [
     *(AbortCase(shape, "upsert") for shape in SHAPES),
 ]
 CASES = ALL if IS_DEEP else SAMPLE
+DISK = [case for case in CASES if type(case) is Case][: None if IS_DEEP else 2]
 
 
 @pytest.fixture(autouse=True)
@@ -144,3 +150,69 @@ def test_crash_of_create_table_leaves_a_table_or_nothing(shape: Shape, mode: str
                 shape.create(storage, clock)
         tl.open_table("memory", storage=storage, clock=clock).upsert(rows((1, "a", 1)))
         assert state(storage) == {1: ("a", 1)}
+
+
+class TornDisk:
+    """A local disk on which the process dies with half of the bytes of one temporary file written."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+        self.at = at
+        self.puts = 0
+        self.is_dead = False
+        write, unlink = local.write_all, local.unlink
+        monkeypatch.setattr(local, "unlink", lambda target: False if self.is_dead else unlink(target))
+
+        def torn(file: int, data: bytes) -> None:
+            self.puts += 1
+            if self.puts == self.at:
+                write(file, data[: len(data) // 2])
+                self.is_dead = True
+                raise SimulatedCrash(f"within put {self.puts}")
+            write(file, data)
+
+        monkeypatch.setattr(local, "write_all", torn)
+
+
+def age(root: Path) -> None:
+    """Let hours pass for heartbeats, instants and temporary files."""
+    for folder in (".hoodie/.heartbeat", ".hoodie/timeline", ".hoodie/.tidelake/tmp"):
+        for path in (root / folder).glob("*"):
+            old_s = path.stat().st_mtime - 2 * 60 * 60
+            os.utime(path, (old_s, old_s))
+
+
+@pytest.mark.parametrize("case", DISK, ids=str)
+def test_torn_temporary_file_at_every_put_on_a_local_disk_recovers(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a local disk a put tears in its temporary file, which nobody lists, and which a later writer sweeps."""
+    made = LocalStorage(tmp_path / "made")
+    table = case.shape.create(made, None)
+    table.upsert(rows((1, "a", 1), (2, "b", 1), (3, "c", 1)))
+    table.upsert(rows((4, "d", 1), (1, "a", 2)))
+    took_place = set()
+    for at in itertools.count(1):
+        root = tmp_path / str(at)
+        shutil.copytree(tmp_path / "made", root)
+        storage = LocalStorage(root)
+        with pytest.MonkeyPatch.context() as patch:
+            disk = TornDisk(patch, at)
+            try:
+                case.run(tl.open_table(str(root), storage=storage))
+            except SimulatedCrash:
+                assert list((root / ".hoodie/.tidelake/tmp").iterdir())
+        if not disk.is_dead:
+            break
+        COUNTS["torn temporary file"] += 1
+        crashed = state(storage)
+        assert crashed in (case.before, case.after), at
+        age(root)
+        tl.open_table(str(root), storage=storage).upsert(rows((100, "next", 1)))
+        recovered = state(storage)
+        assert recovered.pop(100) == ("next", 1)
+        assert recovered in (case.before, case.after), at
+        assert recovered == case.after or crashed == case.before, at
+        check_files(storage)
+        assert not list((root / ".hoodie/.tidelake/tmp").iterdir()), "the torn file was not swept"
+        took_place.add(recovered == case.after)
+    assert took_place == {True, False}

@@ -5,8 +5,8 @@ here needs Arrow, so that looking at a timeline takes well under a second; the h
 and loaded with it.
 
 A *ghost* is a completed file of a write that a publisher put late, after others had put it, and had then taken its
-instant back or archived it. A restore that is published says so at once; else a ghost stands alone, without its requested file, and the
-rollbacks and the history tell. Ghosts do not count, and the next publication removes them.
+instant back or archived it. A restore that is published says so at once; else a ghost stands alone, without its
+requested file, and the rollbacks and the history tell. Ghosts do not count, and the next publication removes them.
 """
 
 from __future__ import annotations
