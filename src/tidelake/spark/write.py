@@ -34,20 +34,21 @@ from tidelake.storage import Storage, open_storage
 from tidelake.timeline import Timeline, TimelineReader
 from tidelake.write.blanks import may_have_blanks
 from tidelake.write.context import WriteContext
+from tidelake.write.files import open_markers, put_markers
 from tidelake.write.job import (
-    OPERATIONS,
     REPLACING,
     WriteRequest,
-    action_of,
     by_partition,
     context_of,
     finish,
     old_slices,
+    start_of,
+    taken,
 )
-from tidelake.write.partition import PartitionTask, groups_needed, salts_of, write_partition
+from tidelake.write.partition import PartitionTask, PlannedFile, plan_partition, salts_of
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare
 from tidelake.write.rows import KEY, PATH, SALT
-from tidelake.write.transaction import Commit, Transaction, recover
+from tidelake.write.transaction import Commit, Transaction, in_transaction
 
 SALTS = 64
 """Into how many pieces the rows of one partition may be spread."""
@@ -60,28 +61,18 @@ def write_on_spark(storage: Storage, clock: Clock, frame: DataFrame, request: Wr
     data = frame.drop(*[name for name in META_COLUMN_NAMES if name in frame.columns])
     known = without_meta(table_schema(source).schema)
     schema = evolved_schema(known, spark_json_to_arrow(data.schema.json()))
-    recover(storage, source.config, clock)
-    transaction = Transaction(
-        storage,
-        source.config,
-        clock,
-        action_of(source.config, request),
-        OPERATIONS[request.operation],
-        schema_known=source.timeline,
-    )
-    try:
+
+    def run(transaction: Transaction) -> Commit:
         context = context_of(source.config, schema, transaction.instant, request)
+        open_markers(storage, context.instant)
         stats = _run(storage, context, data, transaction.start, request.operation)
         replaced = _replaced(storage, source, transaction, stats, request)
         return finish(storage, transaction, context, request, stats, replaced)
-    except BaseException as error:
-        if isinstance(error, Exception):
-            done = transaction.abort()
-            if done is not None:
-                return done
-        if isinstance(error, PySparkException):
-            raise typed_error(error) from error
-        raise
+
+    try:
+        return in_transaction(start_of(source, clock, request), run)
+    except PySparkException as error:
+        raise typed_error(error) from error
 
 
 def typed_error(error: PySparkException) -> TidelakeError | PySparkException:
@@ -106,7 +97,7 @@ def _run(
             if batch.num_rows:
                 made = prepare(pa.Table.from_batches([batch]), context.schema, context.config)
                 salt = salts_of(made, context)
-                yield from made.append_column(SALT, pa.array(salt)).select(prepared_schema.names).to_batches()
+                yield from made.append_column(SALT, pa.array(salt)).cast(prepared_schema).to_batches()
 
     def write_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = pa.Table.from_batches([b for b in batches if b.num_rows], prepared_schema)
@@ -135,24 +126,27 @@ def _write_task(
     storage: Storage, context: WriteContext, start: Timeline, operation: str, rows: pa.Table
 ) -> Iterator[WriteStat]:
     task = TaskContext.get()
-    token = f"{task.partitionId()}-{task.stageId()}-{task.taskAttemptId()}" if task is not None else "0-0-0"
+    attempt = task.taskAttemptId() if task is not None else 0
+    token = f"{task.partitionId()}-{task.stageId()}-{attempt}" if task is not None else "0-0-0"
     if operation in ("upsert", "insert_overwrite", "insert_overwrite_table"):
         rows = deduplicate(rows, context.schema, context.config)
-    clock = SystemClock()
-    parts = by_partition(rows, is_sorted=operation == "bulk_insert")
+    encoded = rows.column(PATH).combine_chunks().dictionary_encode()
+    rows = rows.set_column(rows.column_names.index(PATH), PATH, encoded)
+    parts = by_partition(rows)
     replacing = operation in REPLACING
     reader = TimelineReader(storage, context.config)
-    looks_up = not replacing and operation != "bulk_insert"
-    slices = _slices(storage, context.config, start, reader, list(parts)) if looks_up else {}
+    looks_up = not replacing and (operation != "bulk_insert" or context.buckets is not None)
+    slices = _slices(storage, context.config, start, reader, [path for path, _ in parts]) if looks_up else {}
     commits = reader.commits(start.completed_writes) if looks_up else {}
-    for path, part in parts.items():
-        ids = tuple(
-            f"{clock.new_id()}-0" for _ in range(groups_needed(part, context.files.target_base_bytes, context.buckets))
-        )
-        kind = "overwrite" if replacing else operation
+    kind = "overwrite" if replacing else operation
+    planned: list[PlannedFile] = []
+    for path, here in parts:
         old = slices.get(path, ())
-        made = PartitionTask(path, old, kind, token, ids, may_have_blanks(old, commits))
-        yield from write_partition(storage, context, made, part)
+        made = PartitionTask(path, old, kind, token, SystemClock().new_id(), may_have_blanks(old, commits))
+        planned += plan_partition(storage, context, made, taken(rows, here, kind))
+    put_markers(storage, context.instant, attempt, [(file.path, file.kind) for file in planned])
+    for file in planned:
+        yield file.write()
 
 
 def _slices(

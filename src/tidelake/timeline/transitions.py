@@ -30,6 +30,7 @@ from tidelake.errors import (
     UnavailableError,
 )
 from tidelake.format.names import State, TimelineName, parse_timeline_name
+from tidelake.locking import Lock, NoLock
 from tidelake.storage import Storage
 from tidelake.timeline.head import HEAD_FILE, STAGED_DIR, Head, read_head, staged_path
 from tidelake.timeline.instant import Timeline
@@ -73,10 +74,11 @@ Decide = Callable[[Timeline], Publication | Published]
 class Transitions:
     """Moves the instants of one table."""
 
-    def __init__(self, storage: Storage, config: TableConfig, clock: Clock) -> None:
+    def __init__(self, storage: Storage, config: TableConfig, clock: Clock, lock: Lock | None = None) -> None:
         self._storage = storage
         self._config = config
         self._clock = clock
+        self._lock = lock or NoLock()
         self.generator = InstantGenerator(clock, timeline_zone(config.timezone_is_utc))
 
     def path(self, name: TimelineName | str) -> str:
@@ -89,6 +91,10 @@ class Transitions:
 
     def begin(self, action: str, requested: bytes, inflight: bytes) -> tuple[str, Timeline]:
         """Take a fresh instant for an action: heartbeat, requested, inflight. Returns it, and the timeline before it."""
+        with self._lock.held():
+            return self._begin(action, requested, inflight)
+
+    def _begin(self, action: str, requested: bytes, inflight: bytes) -> tuple[str, Timeline]:
         self.finish_last_turn()
         failures = 0
         for _ in range(DRAWS):
@@ -138,6 +144,10 @@ class Transitions:
 
     def publish(self, decide: Decide) -> Published:
         """Make one timeline file true."""
+        with self._lock.held():
+            return self._publish(decide)
+
+    def _publish(self, decide: Decide) -> Published:
         for _ in range(TURNS):
             head, version = self.finish_last_turn()
             leftovers = self._staged()
@@ -147,6 +157,7 @@ class Transitions:
             if isinstance(decided, Published):
                 return decided
             drawn = self.generator.draw(max(timeline.greatest_time, head.completion, head.instant))
+            self._lock.check()
             done = self._turn(head, version, decided, drawn)
             if done is not None:
                 self._sweep(leftovers)

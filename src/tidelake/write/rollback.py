@@ -12,11 +12,12 @@ from contextlib import suppress
 
 from tidelake._clock import Clock
 from tidelake.config import TableConfig
-from tidelake.errors import AlreadyExistsError, ConflictError, InvalidError
+from tidelake.errors import AlreadyExistsError, ConflictError, InvalidError, NotFoundError
 from tidelake.filegroup.listing import list_all
 from tidelake.format.names import State, TimelineName, parse_base_name, parse_log_name
 from tidelake.format.plans import InstantInfo, RollbackPlan, RollbackRequest
 from tidelake.format.service_metadata import RollbackMetadata, RollbackPartitionMetadata
+from tidelake.locking import Lock
 from tidelake.storage import Storage
 from tidelake.timeline import Instant, Timeline, TimelineReader
 from tidelake.timeline.transitions import HEARTBEAT_DIR, Publication, Published, Transitions
@@ -26,9 +27,9 @@ _BATCH_MARKERS = "MARKERS"
 _SYNC = b"tidelake-rollbck"
 
 
-def rollback(storage: Storage, config: TableConfig, clock: Clock, instant: Instant) -> str:
+def rollback(storage: Storage, config: TableConfig, clock: Clock, instant: Instant, lock: Lock | None = None) -> str:
     """Roll back a pending instant; returns the rollback's own instant."""
-    moves = Transitions(storage, config, clock)
+    moves = Transitions(storage, config, clock, lock)
     reader = TimelineReader(storage, config)
     files = files_of(storage, instant.requested_time)
     plan = _plan(storage, instant, files)
@@ -45,13 +46,13 @@ def rollback(storage: Storage, config: TableConfig, clock: Clock, instant: Insta
         return Publication("rollback", State.REQUESTED, None, lambda _: plan.encode(_SYNC))
 
     own = moves.publish(decide).instant
-    finish_rollback(storage, config, clock, own)
+    finish_rollback(storage, config, clock, own, lock)
     return own
 
 
-def finish_rollback(storage: Storage, config: TableConfig, clock: Clock, own: str) -> None:
+def finish_rollback(storage: Storage, config: TableConfig, clock: Clock, own: str, lock: Lock | None = None) -> None:
     """Carry out a published rollback, from wherever it was left."""
-    moves = Transitions(storage, config, clock)
+    moves = Transitions(storage, config, clock, lock)
     reader = TimelineReader(storage, config)
     plan = reader.record(RollbackPlan, str(TimelineName(own, "rollback", State.REQUESTED)))
     if plan.instant_to_rollback is None:
@@ -98,7 +99,8 @@ def marked_files(storage: Storage, instant: str) -> list[str] | None:
         name = info.path.removeprefix(folder)
         if name.rpartition("/")[2].startswith(_BATCH_MARKERS) and "/" not in name:
             if name != f"{_BATCH_MARKERS}.type":
-                found.extend(line for line in storage.get(info.path).decode("utf-8").splitlines() if line)
+                with suppress(NotFoundError):  # others roll the same write back, or are done with it
+                    found.extend(line for line in storage.get(info.path).decode("utf-8").splitlines() if line)
         else:
             found.append(name)
     return [name.rpartition(".marker.")[0] for name in found] if seen else None
