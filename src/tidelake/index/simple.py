@@ -6,7 +6,7 @@ without a base file (other writers make such) the keys of its logs are read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,15 @@ _BLOOM_FROM = 0.5
 def locate(storage: Storage, slices: Sequence[FileSlice], keys: pa.Array) -> npt.NDArray[np.int64]:
     """For each key the number of the slice that has it, -1 if none has."""
     found = np.full(len(keys), -1, dtype=np.int64)
+    for number, present in matches(storage, slices, keys):
+        found[present] = number
+    return found
+
+
+def matches(
+    storage: Storage, slices: Sequence[FileSlice], keys: pa.Array
+) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """The number of each slice that has some of the keys, with the places of these; a key may be in several."""
     wanted = pl.DataFrame({"key": pl.Series("key", keys, dtype=pl.String), "row": np.arange(len(keys), dtype=np.int64)})
     for number, file_slice in enumerate(slices):
         if file_slice.base is None:
@@ -37,8 +46,8 @@ def locate(storage: Storage, slices: Sequence[FileSlice], keys: pa.Array) -> npt
                 hint="compact the table with Apache Hudi first",
             )
         present = _present(storage, file_slice.base, wanted)
-        found[present] = number
-    return found
+        if len(present):
+            yield number, present
 
 
 def _present(storage: Storage, base: BaseFile, wanted: pl.DataFrame) -> npt.NDArray[np.int64]:

@@ -2,7 +2,8 @@
 
 Rows are spread by partition path and a part of the key's hash, so that one hot partition is shared by many tasks and all
 versions of a key meet in one; adaptive execution joins small pieces. A task runs the same functions as a write in process:
-deduplicate, look up, write. What comes back to the driver are file statistics alone. Copy-on-write rewrites whole file
+deduplicate, look up, write. On a table with a global index one more shuffle comes first, by key alone, and finds where each
+row goes. What comes back to the driver are file statistics alone. Copy-on-write rewrites whole file
 groups, so there a partition is one task's.
 
 Files of failed or repeated attempts carry their own token; those that no statistic names are removed before the commit.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -35,6 +36,7 @@ from tidelake.timeline import Timeline, TimelineReader
 from tidelake.write.blanks import may_have_blanks
 from tidelake.write.context import WriteContext
 from tidelake.write.job import (
+    DEDUPLICATED,
     OPERATIONS,
     REPLACING,
     WriteRequest,
@@ -44,13 +46,15 @@ from tidelake.write.job import (
     finish,
     old_slices,
 )
+from tidelake.write.moves import route
 from tidelake.write.partition import PartitionTask, groups_needed, salts_of, write_partition
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare
-from tidelake.write.rows import KEY, PATH, SALT
+from tidelake.write.rows import GONE, KEY, PATH, PLACE, SALT
 from tidelake.write.transaction import Commit, Transaction, recover
 
 SALTS = 64
 """Into how many pieces the rows of one partition may be spread."""
+Slices = Mapping[str, tuple[FileSlice, ...]]
 _TYPED = re.compile(r"tidelake\.errors\.(\w+): (.*)")
 
 
@@ -71,7 +75,9 @@ def write_on_spark(storage: Storage, clock: Clock, frame: DataFrame, request: Wr
     )
     try:
         context = context_of(source.config, schema, transaction.instant, request)
-        stats = _run(storage, context, data, transaction.start, request.operation)
+        is_global = source.config.is_global and request.operation == "upsert"
+        slices = old_slices(storage, source, transaction, None) if is_global else None
+        stats = _run(storage, context, data, transaction.start, request.operation, slices)
         replaced = _replaced(storage, source, transaction, stats, request)
         return finish(storage, transaction, context, request, stats, replaced)
     except BaseException as error:
@@ -95,11 +101,19 @@ def typed_error(error: PySparkException) -> TidelakeError | PySparkException:
 
 
 def _run(
-    storage: Storage, context: WriteContext, data: DataFrame, start: Timeline, operation: str
+    storage: Storage,
+    context: WriteContext,
+    data: DataFrame,
+    start: Timeline,
+    operation: str,
+    slices: Slices | None,
 ) -> tuple[WriteStat, ...]:
+    """Run the tasks. ``slices`` are those of the whole table, for upserts that may move rows between partitions."""
     uri, options = storage.uri, storage.options
     helpers = [pa.field(KEY, pa.string()), pa.field(PATH, pa.string()), pa.field(SALT, pa.int64())]
     prepared_schema = pa.schema([*context.schema, *helpers])
+    routes = [] if slices is None else [pa.field(PLACE, pa.int64()), pa.field(GONE, pa.bool_())]
+    routed_schema = pa.schema([*prepared_schema, *routes])
 
     def make_ready(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -108,15 +122,27 @@ def _run(
                 salt = salts_of(made, context)
                 yield from made.append_column(SALT, pa.array(salt)).select(prepared_schema.names).to_batches()
 
+    def settle(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = pa.Table.from_batches([b for b in batches if b.num_rows], prepared_schema).combine_chunks()
+        if rows.num_rows == 0:
+            return
+        best = deduplicate(rows, context.schema, context.config)
+        if slices is not None:
+            best = route(open_storage(uri, options), context, slices, best)
+        yield from best.select(routed_schema.names).to_batches()
+
     def write_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = pa.Table.from_batches([b for b in batches if b.num_rows], prepared_schema)
+        rows = pa.Table.from_batches([b for b in batches if b.num_rows], routed_schema)
         if rows.num_rows == 0:
             return
         reached = open_storage(uri, options)
-        stats = list(_write_task(reached, context, start, operation, rows.combine_chunks()))
+        stats = list(_write_task(reached, context, start, operation, rows.combine_chunks(), slices))
         yield pa.record_batch([pa.array([pickle.dumps(stats)], pa.binary())], names=["stats"])
 
     ready = data.mapInArrow(make_ready, spark_schema(prepared_schema))
+    if context.config.is_global and operation in DEDUPLICATED:
+        # All versions of a key meet, whatever their partitions.
+        ready = ready.repartition(F.col(KEY)).mapInArrow(settle, spark_schema(routed_schema))
     written = ready.repartition(F.col(PATH), _salt(context, operation)).mapInArrow(write_files, "stats binary")
     # Statistics of files, not rows: a few hundred bytes for each file that was written.
     return tuple(stat for row in written.collect() for stat in pickle.loads(row["stats"]))
@@ -132,18 +158,25 @@ def _salt(context: WriteContext, operation: str) -> Column:
 
 
 def _write_task(
-    storage: Storage, context: WriteContext, start: Timeline, operation: str, rows: pa.Table
+    storage: Storage,
+    context: WriteContext,
+    start: Timeline,
+    operation: str,
+    rows: pa.Table,
+    whole: Slices | None,
 ) -> Iterator[WriteStat]:
     task = TaskContext.get()
     token = f"{task.partitionId()}-{task.stageId()}-{task.taskAttemptId()}" if task is not None else "0-0-0"
-    if operation in ("upsert", "insert_overwrite", "insert_overwrite_table"):
+    if operation in DEDUPLICATED and not context.config.is_global:
         rows = deduplicate(rows, context.schema, context.config)
     clock = SystemClock()
     parts = by_partition(rows, is_sorted=operation == "bulk_insert")
     replacing = operation in REPLACING
     reader = TimelineReader(storage, context.config)
     looks_up = not replacing and operation != "bulk_insert"
-    slices = _slices(storage, context.config, start, reader, list(parts)) if looks_up else {}
+    slices = whole or {}
+    if looks_up and whole is None:
+        slices = _slices(storage, context.config, start, reader, list(parts))
     commits = reader.commits(start.completed_writes) if looks_up else {}
     for path, part in parts.items():
         ids = tuple(

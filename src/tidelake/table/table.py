@@ -165,7 +165,8 @@ class Table:
         missing = [name for name in fields if name not in wanted.column_names]
         if missing:
             raise InvalidError(f"the keys lack the column {missing[0]!r}", value=missing[0])
-        also = [name for name in self._source.config.partition_fields if name in wanted.column_names]
+        config = self._source.config
+        also = [n for n in config.partition_fields if n in wanted.column_names and not config.is_global]
         by = list(dict.fromkeys([*fields, *also]))
         typed = pa.table([_cast(wanted[name], rows.schema.field(name)) for name in by], names=by)
         found = rows.to_arrow()

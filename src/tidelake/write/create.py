@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from tidelake.config import UnknownOptionWarning, parse_table_config
-from tidelake.errors import AlreadyExistsError, InvalidError, OptionError
+from tidelake.errors import AlreadyExistsError, InvalidError, OptionError, UnsupportedError
 from tidelake.format.avro_arrow import avro_json
 from tidelake.format.names import PROPERTIES_FILE
 from tidelake.format.properties import encode_properties, table_checksum
@@ -33,6 +33,7 @@ _STORED_OPTIONS = (
     "hoodie.logfile.data.block.format",
     "hoodie.index.type",
     "hoodie.bucket.index.num.buckets",
+    "hoodie.simple.index.update.partition.path",
 )
 
 _OPTION_VALUES = {
@@ -136,6 +137,13 @@ def _properties(
     for key, values in _OPTION_VALUES.items():
         if str(options.get(key, values[0])) not in values:
             raise OptionError(f"option {key} is {options[key]!r}, known are {', '.join(values)}", value=options[key])
+    if str(options.get("hoodie.simple.index.update.partition.path", "true")).lower() != "true":
+        raise UnsupportedError(
+            "a row that keeps its old partition (hoodie.simple.index.update.partition.path=false) lies in a folder of "
+            "another value than its own, where filters on the partition column do not look",
+            value=options["hoodie.simple.index.update.partition.path"],
+            hint="leave the option out: a row whose partition changes then moves",
+        )
     if options.get("hoodie.record.merge.mode") == "EVENT_TIME_ORDERING" and not ordering_fields:
         raise InvalidError("EVENT_TIME_ORDERING needs ordering_fields", hint="ordering_fields='ts'")
     version = str(options.get("hoodie.table.version", "9"))

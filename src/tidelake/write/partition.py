@@ -29,7 +29,7 @@ from tidelake.write.blanks import refuse_older_than_blanked
 from tidelake.write.context import WriteContext
 from tidelake.write.deletes import delete_entries
 from tidelake.write.files import ensure_partition, write_base, write_log
-from tidelake.write.rows import HELPERS, KEY, stored_rows
+from tidelake.write.rows import GONE, HELPERS, KEY, PLACE, stored_rows
 
 _COMPRESSED_SHARE = 0.35
 """How much of its Arrow size a row takes in a file, until it is known better."""
@@ -64,7 +64,10 @@ def write_partition(storage: Storage, context: WriteContext, task: PartitionTask
             return _rewrite(storage, context, task, alive, np.full(alive.num_rows, -1, dtype=np.int64), result)
         _new_groups(storage, context, task, alive, result)
         return result
-    places = locate(storage, task.slices, rows.column(KEY).combine_chunks())
+    if PLACE in rows.column_names:
+        places = np.asarray(rows.column(PLACE)).astype(np.int64)
+    else:
+        places = locate(storage, task.slices, rows.column(KEY).combine_chunks())
     if context.config.table_type is TableType.COPY_ON_WRITE:
         return _rewrite(storage, context, task, rows, places, result)
     return _append(storage, context, task, rows, places, result)
@@ -118,7 +121,8 @@ def _rewrite(
         name = BaseFileName(file_slice.file_id, task.token, context.instant)
         incoming = rows.take(pa.array(np.flatnonzero(places == number)))
         stored = stored_rows(incoming, context.instant, str(name), _task_number(task))
-        records = records_of(stored, context.merge, are_deletes=deletes_all)
+        gone = np.asarray(incoming.column(GONE)) if GONE in incoming.column_names else None
+        records = records_of(stored, context.merge, are_deletes=deletes_all, deletes=gone)
         old = read_base(storage, file_slice.base, schema)
         combine = merge_whole if context.merge.partial_mode is None else merge_partial
         merged = pa.Table.from_batches(_renamed(combine(old, records, context.merge), str(name)), schema)
@@ -213,7 +217,8 @@ def _row_bytes(rows: pa.Table) -> float:
 
 
 def _deleted(rows: pa.Table, context: WriteContext) -> npt.NDArray[np.bool_]:
-    return deleted_rows(rows.drop_columns([n for n in HELPERS if n in rows.column_names]), context.merge)
+    deleted = deleted_rows(rows.drop_columns([n for n in HELPERS if n in rows.column_names]), context.merge)
+    return deleted | np.asarray(rows.column(GONE)) if GONE in rows.column_names else deleted
 
 
 def _renamed(batches: Iterator[pa.RecordBatch], name: str) -> list[pa.RecordBatch]:
