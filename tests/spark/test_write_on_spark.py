@@ -50,3 +50,26 @@ def test_spark_moves_between_partitions_equal_those_in_process(spark, tmp_path: 
     last = rows((1, "old", 1, "a"), (1, "new", 2, "b"), (2, "two", 1, "a"))
     on_spark.insert_overwrite_table(frame(spark, last).repartition(3))
     assert state(on_spark) == [(1, "new", 2, "b"), (2, "two", 1, "a")]
+
+
+def test_spark_partitions_made_of_times_equal_those_in_process(spark, tmp_path: Path) -> None:
+    """A time becomes the same folder on Spark, and a text that is no time is refused with its key."""
+    data = rows(*((i, "n", 1, f"2024{1 + i % 12:02d}15") for i in range(24)))
+    how = {
+        "partition_by": {"day": "yyyy/MM"},
+        "options": {"hoodie.keygen.timebased.input.dateformat": "yyyyMMdd"},
+    }
+    on_spark, here = make(tmp_path / "spark", **how), make(tmp_path / "here", **how)
+    for _ in range(2):
+        on_spark.upsert(frame(spark, data))
+        here.upsert(data)
+    paths = [
+        sorted((r["id"], r["_hoodie_partition_path"]) for r in table.scan().to_arrow().to_pylist())
+        for table in (on_spark, here)
+    ]
+    assert paths[0] == paths[1]
+    assert paths[0][0] == (0, "day=2024/01")
+    instants = on_spark.timeline.completed_writes
+    with pytest.raises(tl.InvalidError, match="'day' holds no time .*'?soon'?.* keys 7"):
+        on_spark.upsert(frame(spark, rows((7, "n", 1, "soon"))))
+    assert on_spark.timeline.completed_writes == instants

@@ -206,7 +206,7 @@ def create_table(
     schema: object,
     name: str | None = None,
     record_key: str | Sequence[str] = "id",
-    partition_by: str | Sequence[str] = (),
+    partition_by: str | Sequence[str] | Mapping[str, str] = (),
     table_type: str = "MERGE_ON_READ",
     ordering_fields: str | Sequence[str] = (),
     event_time_field: str | None = None,
@@ -217,7 +217,11 @@ def create_table(
     storage_options: dict[str, str] | None = None,
     clock: Clock | None = None,
 ) -> Table:
-    """Make a table. ``schema`` is a pyarrow schema, a Spark StructType or DDL text (``"id bigint, name string"``)."""
+    """Make a table. ``schema`` is a pyarrow schema, a Spark StructType or DDL text (``"id bigint, name string"``).
+
+    ``partition_by={"at": "yyyy/MM/dd"}`` makes partitions of a time by a date format, as Apache Hudi's timestamp key
+    generator does.
+    """
     ticking = clock or SystemClock()
     opened = storage if storage is not None else open_storage(str(path), storage_options, ticking)
     create(
@@ -229,7 +233,7 @@ def create_table(
         table_type=table_type,
         ordering_fields=_names(ordering_fields),
         event_time_field=event_time_field,
-        options=dict(options or {}),
+        options={**_time_format(partition_by), **(options or {})},
     )
     return open_table(path, spark, storage=opened, clock=ticking)
 
@@ -241,7 +245,19 @@ def _cast(values: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         raise InvalidError(f"the keys in {field.name!r} are not {field.type}: {error}", value=field.name) from error
 
 
-def _names(value: str | Sequence[str]) -> tuple[str, ...]:
+def _time_format(partition_by: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+    if not isinstance(partition_by, Mapping):
+        return {}
+    if len(partition_by) != 1:
+        raise InvalidError(
+            "partition_by with a date format takes one column",
+            value=", ".join(partition_by),
+            hint="{'at': 'yyyy/MM/dd'}",
+        )
+    return {"hoodie.keygen.timebased.output.dateformat": next(iter(partition_by.values()))}
+
+
+def _names(value: str | Sequence[str] | Mapping[str, str]) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 

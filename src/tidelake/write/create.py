@@ -18,6 +18,7 @@ from tidelake.format.avro_arrow import avro_json
 from tidelake.format.names import PROPERTIES_FILE
 from tidelake.format.properties import encode_properties, table_checksum
 from tidelake.index import value_text
+from tidelake.index.time_paths import KEYS, OLD_PREFIX, PREFIX, TimePaths, default_type
 from tidelake.merge.ordering import type_family
 from tidelake.storage import Storage
 from tidelake.write.rows import refuse_reserved
@@ -129,8 +130,9 @@ def _properties(
 ) -> dict[str, str]:
     if table_type not in ("MERGE_ON_READ", "COPY_ON_WRITE"):
         raise InvalidError(f"table_type is {table_type!r}, known are MERGE_ON_READ and COPY_ON_WRITE", value=table_type)
+    times = _time_properties(schema, record_key, partition_by, options)
     for key in options:
-        if key not in _STORED_OPTIONS:
+        if key not in _STORED_OPTIONS and not key.startswith((PREFIX, OLD_PREFIX)):
             warnings.warn(
                 f"option {key} has no meaning for a new table and is ignored", UnknownOptionWarning, stacklevel=4
             )
@@ -167,13 +169,14 @@ def _properties(
         "hoodie.table.format": "native",
         "hoodie.table.recordkey.fields": ",".join(record_key),
         "hoodie.record.merge.mode": mode,
-        "hoodie.table.keygenerator.type": _key_generator(record_key, partition_by),
+        "hoodie.table.keygenerator.type": "TIMESTAMP" if times else _key_generator(record_key, partition_by),
         "hoodie.datasource.write.hive_style_partitioning": "true",
         "hoodie.datasource.write.partitionpath.urlencode": "false",
         "hoodie.datasource.write.drop.partition.columns": "false",
         "hoodie.table.timeline.timezone": "UTC",
         "hoodie.table.base.file.format": "PARQUET",
         "hoodie.table.create.schema": avro_json(schema, name),
+        **times,
     }
     if partition_by:
         properties["hoodie.table.partition.fields"] = ",".join(partition_by)
@@ -187,6 +190,39 @@ def _properties(
         properties.update(_VERSION_8[properties["hoodie.record.merge.mode"]])
     properties["hoodie.table.checksum"] = str(table_checksum(properties))
     return properties
+
+
+def _time_properties(
+    schema: pa.Schema, record_key: Sequence[str], partition_by: Sequence[str], options: Mapping[str, str]
+) -> dict[str, str]:
+    """The properties of partition paths that are made of times; none if the options ask for no such paths."""
+    given = {}
+    for key, value in options.items():
+        if key.startswith((PREFIX, OLD_PREFIX)):
+            short = key.removeprefix(PREFIX).removeprefix(OLD_PREFIX)
+            if short not in KEYS:
+                raise OptionError(f"option {key} is not known", value=key, hint=f"known are {', '.join(KEYS)}")
+            given[PREFIX + short] = str(value)
+    if not given:
+        return {}
+    if len(record_key) != 1 or len(partition_by) != 1:
+        raise InvalidError(
+            "partition paths made of times need one record key and one partition column, as in Apache Hudi",
+            value=", ".join([*record_key, *partition_by]),
+        )
+    kind = schema.field(partition_by[0]).type
+    if PREFIX + "timestamp.type" not in given:
+        given = {**default_type(kind), **given}
+    if PREFIX + "timestamp.type" not in given:
+        raise OptionError(
+            f"the partition column {partition_by[0]!r} of type {kind} does not say of itself which time it is",
+            value=partition_by[0],
+            hint=f"give the option {PREFIX}timestamp.type",
+        )
+    if not any(PREFIX + key in given for key in ("timezone", "input.timezone", "output.timezone")):
+        given[PREFIX + "timezone"] = "UTC"
+    TimePaths.of(given).check(partition_by[0], kind)
+    return given
 
 
 _VERSION_8 = {
