@@ -70,6 +70,15 @@ def test_spark_partitions_made_of_times_equal_those_in_process(spark, tmp_path: 
     assert paths[0] == paths[1]
     assert paths[0][0] == (0, "day=2024/01")
     instants = on_spark.timeline.completed_writes
-    with pytest.raises(tl.InvalidError, match="'day' holds no time .*'?soon'?.* keys 7"):
+    with pytest.raises(tl.InvalidError, match=r"'day' holds no time .*'?soon'?.* keys 7"):
         on_spark.upsert(frame(spark, rows((7, "n", 1, "soon"))))
     assert on_spark.timeline.completed_writes == instants
+
+
+def test_spark_event_time_of_another_unit_is_refused_with_its_keys(spark, tmp_path: Path) -> None:
+    """Implausible event times are refused in the tasks, with column and keys, and leave nothing."""
+    table = make(tmp_path / "t", event_time_field="ts", options={"hoodie.payload.event.time.unit": "s"})
+    with pytest.raises(tl.InvalidError, match=r"'ts' is outside the years .* keys 3.*as ms.*2024"):
+        table.upsert(frame(spark, rows((1, "a", 1, "d"), (3, "b", 1_705_320_000_000, "d"))))
+    assert not table.timeline.completed_writes
+    assert not table.timeline.pending

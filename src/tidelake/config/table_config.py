@@ -14,6 +14,9 @@ from typing import TypeVar
 from tidelake.errors import CorruptError, UnsupportedError
 
 SUPPORTED_VERSIONS = (8, 9)
+EVENT_TIME_FIELD = "hoodie.payload.event.time.field"
+EVENT_TIME_UNIT = "hoodie.payload.event.time.unit"
+EVENT_TIME_UNITS = ("s", "ms", "us")
 INDEX_TYPES = ("SIMPLE", "GLOBAL_SIMPLE", "BUCKET")
 E = TypeVar("E", bound=Enum)
 
@@ -70,6 +73,9 @@ class TableConfig:
     """How many buckets a partition has, if the table's file groups are made by hashing."""
     is_global: bool = False
     """Whether a key stands once in the whole table, not once in each partition."""
+    event_time_field: str | None = None
+    event_time_unit: str | None = None
+    """The unit of an event-time column of numbers: s, ms or us."""
 
     @property
     def is_partitioned(self) -> bool:
@@ -104,9 +110,20 @@ def parse_table_config(properties: Mapping[str, str]) -> TableConfig:
         create_schema_text=properties.get("hoodie.table.create.schema") or None,
         properties=dict(properties),
         buckets=_buckets(properties),
+        event_time_field=properties.get(EVENT_TIME_FIELD) or properties.get("tidelake.event.time.field") or None,
+        event_time_unit=_event_time_unit(properties),
         is_global=_index_type(properties) == "GLOBAL_SIMPLE"
         and bool(_list(properties, "hoodie.table.partition.fields")),
     )
+
+
+def _event_time_unit(properties: Mapping[str, str]) -> str | None:
+    unit = properties.get(EVENT_TIME_UNIT, "").strip().lower() or None
+    if unit is not None and unit not in EVENT_TIME_UNITS:
+        raise UnsupportedError(
+            f"{EVENT_TIME_UNIT}={unit} is unknown, known are {', '.join(EVENT_TIME_UNITS)}", value=unit
+        )
+    return unit
 
 
 def _index_type(properties: Mapping[str, str]) -> str:

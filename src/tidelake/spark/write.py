@@ -35,6 +35,7 @@ from tidelake.storage import Storage, open_storage
 from tidelake.timeline import Timeline, TimelineReader
 from tidelake.write.blanks import may_have_blanks
 from tidelake.write.context import WriteContext
+from tidelake.write.event_time import refuse_implausible_times
 from tidelake.write.job import (
     DEDUPLICATED,
     OPERATIONS,
@@ -119,6 +120,7 @@ def _run(
         for batch in batches:
             if batch.num_rows:
                 made = prepare(pa.Table.from_batches([batch]), context.schema, context.config)
+                refuse_implausible_times(made, context.config)
                 salt = salts_of(made, context)
                 yield from made.append_column(SALT, pa.array(salt)).select(prepared_schema.names).to_batches()
 

@@ -177,7 +177,7 @@ class Table:
     def _request(self, operation: str, metadata: Mapping[str, str] | None) -> WriteRequest:
         properties = self._source.config.properties
         files = FileOptions(log_format=properties.get("hoodie.logfile.data.block.format", "parquet"))
-        return WriteRequest(operation, dict(metadata or {}), files, properties.get("tidelake.event.time.field"))
+        return WriteRequest(operation, dict(metadata or {}), files, self._source.config.event_time_field)
 
     def _refreshed(self) -> TableSource:
         self._source = self._source.refresh()

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from tidelake.config import UnknownOptionWarning, parse_table_config
+from tidelake.config import EVENT_TIME_FIELD, EVENT_TIME_UNIT, UnknownOptionWarning, parse_table_config
 from tidelake.errors import AlreadyExistsError, InvalidError, OptionError, UnsupportedError
 from tidelake.format.avro_arrow import avro_json
 from tidelake.format.names import PROPERTIES_FILE
@@ -21,6 +21,7 @@ from tidelake.index import value_text
 from tidelake.index.time_paths import KEYS, OLD_PREFIX, PREFIX, TimePaths, default_type
 from tidelake.merge.ordering import type_family
 from tidelake.storage import Storage
+from tidelake.write.event_time import check_event_time
 from tidelake.write.rows import refuse_reserved
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
@@ -35,6 +36,8 @@ _STORED_OPTIONS = (
     "hoodie.index.type",
     "hoodie.bucket.index.num.buckets",
     "hoodie.simple.index.update.partition.path",
+    EVENT_TIME_FIELD,
+    EVENT_TIME_UNIT,
 )
 
 _OPTION_VALUES = {
@@ -61,7 +64,8 @@ def create(
 ) -> None:
     """Put the properties of a new table; ``InvalidError`` says what is wrong with them."""
     _check_names(schema, name)
-    _check_columns(schema, record_key, partition_by, ordering_fields, event_time_field)
+    event_time_field = event_time_field or options.get(EVENT_TIME_FIELD)
+    _check_columns(schema, record_key, partition_by, ordering_fields, event_time_field, options.get(EVENT_TIME_UNIT))
     properties = _properties(
         schema, name, record_key, partition_by, table_type, ordering_fields, event_time_field, options
     )
@@ -91,6 +95,7 @@ def _check_columns(
     partition_by: Sequence[str],
     ordering_fields: Sequence[str],
     event_time_field: str | None,
+    event_time_unit: str | None,
 ) -> None:
     if not record_key:
         raise InvalidError("a table needs a record key", hint="record_key='id'")
@@ -113,9 +118,9 @@ def _check_columns(
     for column in ordering_fields:
         type_family(schema.field(column).type)
     if event_time_field is not None:
-        kind = schema.field(event_time_field).type
-        if not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind) or pa.types.is_date32(kind)):
-            raise InvalidError(f"the event-time column {event_time_field!r} has type {kind}, no time", value=str(kind))
+        check_event_time(schema, event_time_field, event_time_unit)
+    elif event_time_unit is not None:
+        raise InvalidError(f"{EVENT_TIME_UNIT} is given without an event_time_field", value=event_time_unit)
 
 
 def _properties(
@@ -184,7 +189,7 @@ def _properties(
         field = "hoodie.table.ordering.fields" if version == "9" else "hoodie.table.precombine.field"
         properties[field] = ",".join(ordering_fields)
     if event_time_field is not None:
-        properties["tidelake.event.time.field"] = event_time_field
+        properties[EVENT_TIME_FIELD] = event_time_field
     properties.update({key: str(value) for key, value in options.items() if key in _STORED_OPTIONS})
     if version == "8":
         properties.update(_VERSION_8[properties["hoodie.record.merge.mode"]])

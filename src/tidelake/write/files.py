@@ -26,6 +26,7 @@ from tidelake.format.properties import PartitionMetadata, encode_partition_metad
 from tidelake.schema import COMMIT_SEQNO, RECORD_KEY
 from tidelake.storage import Storage
 from tidelake.write.context import WriteContext
+from tidelake.write.event_time import event_times_ms
 
 MARKER_DIR = ".hoodie/.temp"
 
@@ -178,10 +179,5 @@ def _event_bound(rows: pa.Table, context: WriteContext, side: str) -> int | None
     field = context.event_time_field
     if field is None or rows.num_rows == 0:
         return None
-    column = rows.column(field)
-    if pa.types.is_timestamp(column.type):
-        column = pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False)
-    elif pa.types.is_date32(column.type):
-        column = pc.cast(pc.cast(column, pa.date64()), pa.int64())
-    bound: int | None = pc.min_max(pc.cast(column, pa.int64())).as_py()[side]
+    bound: int | None = pc.min_max(event_times_ms(rows.column(field), context.config)).as_py()[side]
     return bound

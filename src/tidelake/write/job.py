@@ -30,6 +30,7 @@ from tidelake.timeline import Timeline
 from tidelake.write.blanks import may_have_blanks
 from tidelake.write.conflicts import Footprint, is_base, is_new_base
 from tidelake.write.context import FileOptions, WriteContext
+from tidelake.write.event_time import refuse_implausible_times
 from tidelake.write.moves import route
 from tidelake.write.partition import PartitionTask, groups_needed, has_any_key, stored_keys, write_partition
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare, to_arrow
@@ -70,6 +71,8 @@ def write(storage: Storage, clock: Clock, data: object, request: WriteRequest) -
     schema = known if request.operation.startswith("delete") else evolved_schema(known, incoming.schema)
     rows = prepare(incoming, schema, source.config)
     _refuse_blanks(source.config, request)
+    if not request.operation.startswith("delete"):
+        refuse_implausible_times(rows, source.config)
     if request.operation in DEDUPLICATED:
         rows = deduplicate(rows, schema, source.config)
     recover(storage, source.config, clock)
