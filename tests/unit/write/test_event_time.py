@@ -104,7 +104,7 @@ def test_event_time_of_another_unit_is_refused_with_keys_and_the_unit_it_seems_t
 def test_event_time_of_a_typed_column_out_of_range_is_refused(kind: pa.DataType, value: Any) -> None:
     """Timestamps and dates are checked too."""
     table = make(kind)
-    with pytest.raises(tl.InvalidError, match="'at' is outside .* 1 rows .*for the keys 0"):
+    with pytest.raises(tl.InvalidError, match=r"'at' is outside .* 1 rows .*for the keys 0"):
         table.upsert(rows(value, kind=kind))
     assert not table.timeline.instants
 
@@ -115,7 +115,7 @@ def test_event_time_unit_is_declared_when_the_table_is_made() -> None:
         make(pa.int64())
     with pytest.raises(tl.UnsupportedError, match=r"event\.time\.unit=ns"):
         make(pa.int64(), "ns")
-    with pytest.raises(tl.InvalidError, match="'at' has type .* its own unit"):
+    with pytest.raises(tl.InvalidError, match=r"'at' has type .* its own unit"):
         make(pa.timestamp("us"), "us")
     with pytest.raises(tl.InvalidError, match="without an event_time_field"):
         tl.create_table("memory", "id bigint", name="t", options={UNIT: "s"}, storage=MemoryStorage())
