@@ -11,12 +11,15 @@ from tidelake.config.table_config import (
     TableType,
     parse_table_config,
 )
+from tidelake.config.write_options import WRITE_OPTIONS, LockOptions, WriterOptions, writer_options
 
 __all__ = [
     "EVENT_TIME_FIELD",
     "EVENT_TIME_UNIT",
     "EVENT_TIME_UNITS",
     "READ_OPTIONS",
+    "WRITE_OPTIONS",
+    "LockOptions",
     "MergeMode",
     "Option",
     "PartialUpdateMode",
@@ -24,6 +27,8 @@ __all__ = [
     "TableConfig",
     "TableType",
     "UnknownOptionWarning",
+    "WriterOptions",
     "parse_table_config",
     "read_options",
+    "writer_options",
 ]

@@ -36,22 +36,23 @@ from tidelake.timeline import Timeline, TimelineReader
 from tidelake.write.blanks import may_have_blanks
 from tidelake.write.context import WriteContext
 from tidelake.write.event_time import refuse_implausible_times
+from tidelake.write.files import open_markers, put_markers
 from tidelake.write.job import (
     DEDUPLICATED,
-    OPERATIONS,
     REPLACING,
     WriteRequest,
-    action_of,
     by_partition,
     context_of,
     finish,
     old_slices,
+    start_of,
+    taken,
 )
 from tidelake.write.moves import route
-from tidelake.write.partition import PartitionTask, groups_needed, salts_of, write_partition
+from tidelake.write.partition import PartitionTask, PlannedFile, plan_partition, salts_of
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare
 from tidelake.write.rows import GONE, KEY, PATH, PLACE, SALT
-from tidelake.write.transaction import Commit, Transaction, recover
+from tidelake.write.transaction import Commit, Transaction, in_transaction
 
 SALTS = 64
 """Into how many pieces the rows of one partition may be spread."""
@@ -65,30 +66,20 @@ def write_on_spark(storage: Storage, clock: Clock, frame: DataFrame, request: Wr
     data = frame.drop(*[name for name in META_COLUMN_NAMES if name in frame.columns])
     known = without_meta(table_schema(source).schema)
     schema = evolved_schema(known, spark_json_to_arrow(data.schema.json()))
-    recover(storage, source.config, clock)
-    transaction = Transaction(
-        storage,
-        source.config,
-        clock,
-        action_of(source.config, request),
-        OPERATIONS[request.operation],
-        schema_known=source.timeline,
-    )
-    try:
+
+    def run(transaction: Transaction) -> Commit:
         context = context_of(source.config, schema, transaction.instant, request)
+        open_markers(storage, context.instant)
         is_global = source.config.is_global and request.operation == "upsert"
         slices = old_slices(storage, source, transaction, None) if is_global else None
         stats = _run(storage, context, data, transaction.start, request.operation, slices)
         replaced = _replaced(storage, source, transaction, stats, request)
         return finish(storage, transaction, context, request, stats, replaced)
-    except BaseException as error:
-        if isinstance(error, Exception):
-            done = transaction.abort()
-            if done is not None:
-                return done
-        if isinstance(error, PySparkException):
-            raise typed_error(error) from error
-        raise
+
+    try:
+        return in_transaction(start_of(source, clock, request), run)
+    except PySparkException as error:
+        raise typed_error(error) from error
 
 
 def typed_error(error: PySparkException) -> TidelakeError | PySparkException:
@@ -122,16 +113,16 @@ def _run(
                 made = prepare(pa.Table.from_batches([batch]), context.schema, context.config)
                 refuse_implausible_times(made, context.config)
                 salt = salts_of(made, context)
-                yield from made.append_column(SALT, pa.array(salt)).select(prepared_schema.names).to_batches()
+                yield from made.append_column(SALT, pa.array(salt)).cast(prepared_schema).to_batches()
 
     def settle(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = pa.Table.from_batches([b for b in batches if b.num_rows], prepared_schema).combine_chunks()
         if rows.num_rows == 0:
             return
-        best = deduplicate(rows, context.schema, context.config)
+        best = deduplicate(_with_coded_paths(rows), context.schema, context.config)
         if slices is not None:
             best = route(open_storage(uri, options), context, slices, best)
-        yield from best.select(routed_schema.names).to_batches()
+        yield from best.select(routed_schema.names).cast(routed_schema).to_batches()
 
     def write_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = pa.Table.from_batches([b for b in batches if b.num_rows], routed_schema)
@@ -159,6 +150,11 @@ def _salt(context: WriteContext, operation: str) -> Column:
     return F.pmod(F.hash(F.col(KEY)), F.lit(SALTS))
 
 
+def _with_coded_paths(rows: pa.Table) -> pa.Table:
+    encoded = rows.column(PATH).combine_chunks().dictionary_encode()
+    return rows.set_column(rows.column_names.index(PATH), PATH, encoded)
+
+
 def _write_task(
     storage: Storage,
     context: WriteContext,
@@ -168,26 +164,28 @@ def _write_task(
     whole: Slices | None,
 ) -> Iterator[WriteStat]:
     task = TaskContext.get()
-    token = f"{task.partitionId()}-{task.stageId()}-{task.taskAttemptId()}" if task is not None else "0-0-0"
+    attempt = task.taskAttemptId() if task is not None else 0
+    token = f"{task.partitionId()}-{task.stageId()}-{attempt}" if task is not None else "0-0-0"
+    rows = _with_coded_paths(rows)
     if operation in DEDUPLICATED and not context.config.is_global:
         rows = deduplicate(rows, context.schema, context.config)
-    clock = SystemClock()
-    parts = by_partition(rows, is_sorted=operation == "bulk_insert")
+    parts = by_partition(rows)
     replacing = operation in REPLACING
     reader = TimelineReader(storage, context.config)
-    looks_up = not replacing and operation != "bulk_insert"
+    looks_up = not replacing and (operation != "bulk_insert" or context.buckets is not None)
     slices = whole or {}
     if looks_up and whole is None:
-        slices = _slices(storage, context.config, start, reader, list(parts))
+        slices = _slices(storage, context.config, start, reader, [path for path, _ in parts])
     commits = reader.commits(start.completed_writes) if looks_up else {}
-    for path, part in parts.items():
-        ids = tuple(
-            f"{clock.new_id()}-0" for _ in range(groups_needed(part, context.files.target_base_bytes, context.buckets))
-        )
-        kind = "overwrite" if replacing else operation
+    kind = "overwrite" if replacing else operation
+    planned: list[PlannedFile] = []
+    for path, here in parts:
         old = slices.get(path, ())
-        made = PartitionTask(path, old, kind, token, ids, may_have_blanks(old, commits))
-        yield from write_partition(storage, context, made, part)
+        made = PartitionTask(path, old, kind, token, SystemClock().new_id(), may_have_blanks(old, commits))
+        planned += plan_partition(storage, context, made, taken(rows, here, kind))
+    put_markers(storage, context.instant, attempt, [(file.path, file.kind) for file in planned])
+    for file in planned:
+        yield file.write()
 
 
 def _slices(

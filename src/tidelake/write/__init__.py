@@ -4,6 +4,19 @@ from tidelake.write.context import FileOptions
 from tidelake.write.create import create
 from tidelake.write.job import WriteRequest, delete_partitions, write
 from tidelake.write.prepare import to_arrow
+from tidelake.write.redo import redone
 from tidelake.write.transaction import Commit, recover
+from tidelake.write.txn import make_txn
 
-__all__ = ["Commit", "FileOptions", "WriteRequest", "create", "delete_partitions", "recover", "to_arrow", "write"]
+__all__ = [
+    "Commit",
+    "FileOptions",
+    "WriteRequest",
+    "create",
+    "delete_partitions",
+    "make_txn",
+    "recover",
+    "redone",
+    "to_arrow",
+    "write",
+]

@@ -66,7 +66,7 @@ def refuse_implausible_times(rows: pa.Table, config: TableConfig) -> None:
     )
 
 
-def event_times_ms(column: pa.ChunkedArray, config: TableConfig) -> pa.ChunkedArray:
+def event_times_ms(column: pa.Array, config: TableConfig) -> pa.Array:
     """Event times as milliseconds since the epoch, rounded down."""
     if pa.types.is_date32(column.type):
         return pc.cast(pc.cast(column, pa.date64()), pa.int64())

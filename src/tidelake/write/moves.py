@@ -49,7 +49,8 @@ def route(
             table=context.config.name,
         )
     flat = [(path, number, file_slice) for path, found in slices.items() for number, file_slice in enumerate(found)]
-    pairs = _pairs(storage, flat, rows)
+    plain = _with_path(rows, pc.cast(rows.column(PATH), pa.string()))
+    pairs = _pairs(storage, flat, plain)
     settled, unsure = _own_alone(pairs)
     judged = _judged(storage, context, flat, rows, unsure)
     homeless = np.setdiff1d(np.arange(rows.num_rows), pairs["row"].to_numpy())
@@ -63,7 +64,8 @@ def route(
     gone = judged.filter("is_left").select("row", "slice")
     numbers = np.array([number for _, number, _ in flat], dtype=np.int64)
     paths = pa.array([path for path, _, _ in flat], pa.string())
-    return pa.concat_tables([_placed(rows, kept, numbers), _left(rows, gone, numbers, paths)])
+    made = pa.concat_tables([_placed(plain, kept, numbers), _left(plain, gone, numbers, paths)]).combine_chunks()
+    return _with_path(made, made.column(PATH).combine_chunks().dictionary_encode())
 
 
 def _pairs(storage: Storage, flat: list[tuple[str, int, FileSlice]], rows: pa.Table) -> pl.DataFrame:
@@ -155,8 +157,11 @@ def _placed(rows: pa.Table, kept: pl.DataFrame, numbers: npt.NDArray[np.int64]) 
 def _left(rows: pa.Table, gone: pl.DataFrame, numbers: npt.NDArray[np.int64], paths: pa.Array) -> pa.Table:
     at = gone["slice"].to_numpy()
     taken = rows.take(pa.array(gone["row"].to_numpy()))
-    moved = taken.set_column(taken.column_names.index(PATH), PATH, paths.take(pa.array(at)))
-    return _marked(moved, numbers[at], True)
+    return _marked(_with_path(taken, paths.take(pa.array(at))), numbers[at], True)
+
+
+def _with_path(rows: pa.Table, paths: pa.Array | pa.ChunkedArray) -> pa.Table:
+    return rows.set_column(rows.column_names.index(PATH), PATH, paths)
 
 
 def _marked(rows: pa.Table, places: npt.NDArray[np.int64], is_gone: bool) -> pa.Table:
