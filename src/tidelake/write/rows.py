@@ -24,7 +24,9 @@ from tidelake.schema import (
 KEY = "__tidelake_key"
 PATH = "__tidelake_path"
 SALT = "__tidelake_salt"
-HELPERS = (KEY, PATH, SALT)
+PLACE = "__tidelake_place"
+GONE = "__tidelake_gone"
+HELPERS = (KEY, PATH, SALT, PLACE, GONE)
 """Columns that travel beside the user's while a write is under way. Paths are few: their column is a dictionary."""
 
 
