@@ -31,6 +31,7 @@ from tidelake.write.blanks import refuse_older_than_blanked
 from tidelake.write.context import WriteContext
 from tidelake.write.deletes import delete_entries
 from tidelake.write.files import ensure_partition, join, write_base, write_log
+from tidelake.write.log_sizes import LogPart, log_parts
 from tidelake.write.rows import GONE, HELPERS, KEY, PLACE, stored_rows
 
 _COMPRESSED_SHARE = 0.35
@@ -98,13 +99,15 @@ def _append(
         entries = (
             delete_entries(gone, context, unconditional=unconditional) if gone.num_rows else pa.array([], DELETE_TYPE)
         )
-        name = LogFileName(file_slice.file_id, context.instant, 1, task.token)
+        for version, part in enumerate(log_parts(context, task.path, data, entries), start=1):
+            name = LogFileName(file_slice.file_id, context.instant, version, task.token)
 
-        def write(name: LogFileName = name, data: pa.Table = data, entries: pa.StructArray = entries) -> WriteStat:
-            stored = stored_rows(data, context.instant, task.path, name.file_id, _task_number(task))
-            return write_log(storage, context, name, task.path, stored, entries)
+            def write(name: LogFileName = name, part: LogPart = part) -> WriteStat:
+                number = _task_number(task)
+                stored = stored_rows(part.rows, context.instant, task.path, name.file_id, number, part.first)
+                return write_log(storage, context, name, task.path, stored, part.deletes)
 
-        planned.append(PlannedFile(join(task.path, str(name)), "CREATE", write))
+            planned.append(PlannedFile(join(task.path, str(name)), "CREATE", write))
     fresh = np.flatnonzero((places < 0) & ~deleted)
     return planned + _new_groups(storage, context, task, _taken(rows, fresh))
 

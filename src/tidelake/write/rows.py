@@ -41,10 +41,12 @@ def refuse_reserved(names: Iterable[str]) -> None:
             raise InvalidError(f"the column name {name!r} is reserved", value=name)
 
 
-def stored_rows(rows: pa.Table, instant: str, partition_path: str, file_name: str, task: int) -> pa.Table:
-    """User rows of one partition with their helper columns, as the records that a file keeps."""
+def stored_rows(
+    rows: pa.Table, instant: str, partition_path: str, file_name: str, task: int, first: int = 0
+) -> pa.Table:
+    """User rows of one partition with their helper columns, as the records that a file keeps, numbered from ``first``."""
     count = rows.num_rows
-    numbers = pc.cast(pa.array(np.arange(count)), pa.string())
+    numbers = pc.cast(pa.array(np.arange(first, first + count)), pa.string())
     meta = {
         COMMIT_TIME: pa.repeat(pa.scalar(instant, pa.string()), count),
         COMMIT_SEQNO: pc.binary_join_element_wise(f"{instant}_{task}_", numbers, ""),
