@@ -30,6 +30,7 @@ from tidelake.write.blanks import refuse_older_than_blanked
 from tidelake.write.context import WriteContext
 from tidelake.write.deletes import delete_entries
 from tidelake.write.files import ensure_partition, join, write_base, write_log
+from tidelake.write.log_sizes import LogPart, log_parts
 from tidelake.write.rows import GONE, KEY, PLACE, Chosen, stored_rows
 
 _COMPRESSED_SHARE = 0.35
@@ -94,14 +95,17 @@ def _append(
         gone = rows.pick(here[deleted[here]])
         if context.merge.is_event_time and file_slice.file_id in task.blanked and len(data):
             refuse_older_than_blanked(storage, context, file_slice, data.taken())
-        name = LogFileName(file_slice.file_id, context.instant, 1, task.token)
+        for version, part in enumerate(log_parts(context, task.path, data, gone), start=1):
+            name = LogFileName(file_slice.file_id, context.instant, version, task.token)
 
-        def write(name: LogFileName = name, data: Chosen = data, gone: Chosen = gone) -> WriteStat:
-            stored = stored_rows(data.taken(), context.instant, task.path, name.file_id, _task_number(task))
-            deletes = delete_entries(gone.taken(), context, unconditional=unconditional) if len(gone) else None
-            return write_log(storage, context, name, task.path, stored, deletes)
+            def write(name: LogFileName = name, part: LogPart = part) -> WriteStat:
+                data, number = part.rows.taken(), _task_number(task)
+                stored = stored_rows(data, context.instant, task.path, name.file_id, number, part.first)
+                gone = part.gone.taken() if len(part.gone) else None
+                deletes = None if gone is None else delete_entries(gone, context, unconditional=unconditional)
+                return write_log(storage, context, name, task.path, stored, deletes)
 
-        planned.append(PlannedFile(join(task.path, str(name)), "CREATE", write))
+            planned.append(PlannedFile(join(task.path, str(name)), "CREATE", write))
     fresh = np.flatnonzero((places < 0) & ~deleted)
     return planned + _new_groups(storage, context, task, rows.pick(fresh))
 
@@ -196,7 +200,7 @@ def _new_parts(context: WriteContext, rows: Chosen, new_id: str) -> Iterator[tup
     if context.buckets is None:
         each = max(1, int(context.files.target_base_bytes / _row_bytes(rows)))
         for number, start in enumerate(range(0, len(rows), each)):
-            yield f"{new_id}-{number}", rows.pick(np.arange(start, min(start + each, len(rows))))
+            yield f"{new_id}-{number}", rows.part(start, each)
         return
     for number, here in _groups(_bucket_numbers(context, rows)):
         yield bucket_file_id(number, new_id), rows.pick(here)
@@ -235,7 +239,7 @@ def _bucket_places(context: WriteContext, task: PartitionTask, rows: Chosen) -> 
 
 def _row_bytes(rows: Chosen) -> float:
     """What a row will take in a file, guessed from the rows that came with it."""
-    return max(1.0, float(rows.table.nbytes) * _COMPRESSED_SHARE / max(1, int(rows.table.num_rows)))
+    return max(1.0, rows.row_bytes * _COMPRESSED_SHARE)
 
 
 def _deleted(rows: Chosen, context: WriteContext) -> npt.NDArray[np.bool_]:

@@ -64,6 +64,15 @@ class Chosen:
         """Some of these rows."""
         return Chosen(self.table, self.numbers[at])
 
+    def part(self, start: int, count: int) -> Chosen:
+        """Some of these rows, in a row."""
+        return Chosen(self.table, self.numbers[start : start + count])
+
+    @property
+    def row_bytes(self) -> float:
+        """What a row takes in memory, on the average of the whole table."""
+        return float(self.table.nbytes) / max(1, int(self.table.num_rows))
+
     def taken(self) -> pa.Table:
         """The rows as a table of their own. A key that is a column's own values is copied once for both."""
         numbers = pa.array(self.numbers)
@@ -83,10 +92,12 @@ def _memory(column: pa.Array) -> tuple[object, ...]:
     return (column.type, column.offset, len(column), *buffers)
 
 
-def stored_rows(rows: pa.Table, instant: str, partition_path: str, file_name: str, task: int) -> pa.Table:
-    """User rows of one partition with their helper columns, as the records that a file keeps."""
+def stored_rows(
+    rows: pa.Table, instant: str, partition_path: str, file_name: str, task: int, first: int = 0
+) -> pa.Table:
+    """User rows of one partition with their helper columns, as the records that a file keeps, numbered from ``first``."""
     count = rows.num_rows
-    numbers = pc.cast(pa.array(np.arange(count)), pa.string())
+    numbers = pc.cast(pa.array(np.arange(first, first + count)), pa.string())
     meta = {
         COMMIT_TIME: pa.repeat(pa.scalar(instant, pa.string()), count),
         COMMIT_SEQNO: pc.binary_join_element_wise(f"{instant}_{task}_", numbers, ""),
