@@ -41,11 +41,11 @@ from tidelake.write.job import (
     REPLACING,
     WriteRequest,
     by_partition,
+    chosen,
     context_of,
     finish,
     old_slices,
     start_of,
-    taken,
 )
 from tidelake.write.moves import route
 from tidelake.write.partition import PartitionTask, PlannedFile, plan_partition, salts_of
@@ -181,7 +181,7 @@ def _write_task(
     for path, here in parts:
         old = slices.get(path, ())
         made = PartitionTask(path, old, kind, token, SystemClock().new_id(), may_have_blanks(old, commits))
-        planned += plan_partition(storage, context, made, taken(rows, here, kind))
+        planned += plan_partition(storage, context, made, chosen(rows, here, kind))
     put_markers(storage, context.instant, attempt, [(file.path, file.kind) for file in planned])
     for file in planned:
         yield file.write()

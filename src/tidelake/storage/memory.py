@@ -51,6 +51,14 @@ class MemoryStorage:
     def __repr__(self) -> str:
         return f"MemoryStorage({self._name!r})"
 
+    def copy(self, name: str | None = None, *, clock: Clock | None = None) -> MemoryStorage:
+        """A storage of its own with the same objects, to try several things from one state."""
+        made = MemoryStorage(name, clock=clock or self._clock)
+        with self._lock:
+            made._objects.update(self._objects)
+            made._versions = self._versions
+        return made
+
     @property
     def uri(self) -> str:
         return f"{SCHEME}://{self._name}"
@@ -78,7 +86,7 @@ class MemoryStorage:
         with self._lock:
             return check_path(path) in self._objects
 
-    def put(self, path: str, data: bytes) -> str:
+    def put(self, path: str, data: bytes | memoryview) -> str:
         check_path(path)
         with self._lock:
             return self._store(path, data)
@@ -131,7 +139,7 @@ class MemoryStorage:
             raise NotFoundError(f"no object {path!r}", value=path, table=self.uri, file=path)
         return found
 
-    def _store(self, path: str, data: bytes) -> str:
+    def _store(self, path: str, data: bytes | memoryview) -> str:
         self._versions += 1
         version = str(self._versions)
         kept = bytes(data)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from tidelake.config import EVENT_TIME_FIELD, EVENT_TIME_UNIT, TABLE_OPTIONS, UnknownOptionWarning, parse_table_config
-from tidelake.errors import AlreadyExistsError, InvalidError, OptionError, UnsupportedError
+from tidelake.errors import AlreadyExistsError, InvalidError, OptionError, UnavailableError, UnsupportedError
 from tidelake.format.avro_arrow import avro_json
 from tidelake.format.names import PROPERTIES_FILE
 from tidelake.format.properties import encode_properties, table_checksum
@@ -73,12 +73,17 @@ def create(
         schema, name, record_key, partition_by, table_type, ordering_fields, event_time_field, options
     )
     parse_table_config(properties)
+    text = encode_properties(properties, ("Properties saved by Tidelake",))
     try:
-        storage.put_if_absent(PROPERTIES_FILE, encode_properties(properties, ("Properties saved by Tidelake",)))
+        storage.put_if_absent(PROPERTIES_FILE, text)
     except AlreadyExistsError:
         raise InvalidError(
             f"{storage.uri} is a table already", value=storage.uri, hint="open it with open_table"
         ) from None
+    except UnavailableError:
+        # If only the answer was lost the table is there, and it is the one that was asked for.
+        if not storage.exists(PROPERTIES_FILE) or storage.get(PROPERTIES_FILE) != text:
+            raise
 
 
 def _check_names(schema: pa.Schema, name: str) -> None:

@@ -90,7 +90,7 @@ def write_base(
     )
 
 
-def encode_base(rows: pa.Table, context: WriteContext) -> bytes:
+def encode_base(rows: pa.Table, context: WriteContext) -> memoryview:
     """Stored rows as the bytes of a base file, with bloom filter and key range in the footer."""
     footer = BaseFooter(schema_text=context.stored_schema_text, model_name="avro")
     if context.config.has_meta_columns:
@@ -103,8 +103,7 @@ def encode_base(rows: pa.Table, context: WriteContext) -> bytes:
     with pq.ParquetWriter(sink, rows.schema, **_parquet_options(rows, context)) as writer:
         writer.write_table(rows, row_group_size=context.files.row_group_rows)
         writer.add_key_value_metadata(encode_footer(footer))
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+    return memoryview(sink.getvalue())
 
 
 def write_log(

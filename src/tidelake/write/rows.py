@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +40,56 @@ def refuse_reserved(names: Iterable[str]) -> None:
     for name in names:
         if name in META_COLUMN_NAMES or (name.startswith(_RESERVED_PREFIXES) and name not in _ALLOWED):
             raise InvalidError(f"the column name {name!r} is reserved", value=name)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Some rows of a table. Nothing is copied before they are taken, so that each file's rows use the same memory."""
+
+    table: pa.Table
+    numbers: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def has(self, name: str) -> bool:
+        """Whether the table has a column."""
+        return name in self.table.column_names
+
+    def column(self, name: str) -> pa.Array:
+        """One column of the rows."""
+        return self.table.column(name).combine_chunks().take(pa.array(self.numbers))
+
+    def pick(self, at: npt.NDArray[np.int64]) -> Chosen:
+        """Some of these rows."""
+        return Chosen(self.table, self.numbers[at])
+
+    def part(self, start: int, count: int) -> Chosen:
+        """Some of these rows, in a row."""
+        return Chosen(self.table, self.numbers[start : start + count])
+
+    @property
+    def row_bytes(self) -> float:
+        """What a row takes in memory, on the average of the whole table."""
+        return float(self.table.nbytes) / max(1, int(self.table.num_rows))
+
+    def taken(self) -> pa.Table:
+        """The rows as a table of their own. A key that is a column's own values is copied once for both."""
+        numbers = pa.array(self.numbers)
+        made: dict[tuple[object, ...], pa.ChunkedArray] = {}
+        columns = []
+        for column in self.table.columns:
+            memory = (len(made),) if column.num_chunks != 1 else _memory(column.chunk(0))
+            if memory not in made:
+                made[memory] = column.take(numbers)
+            columns.append(made[memory])
+        return pa.table(columns, schema=self.table.schema)
+
+
+def _memory(column: pa.Array) -> tuple[object, ...]:
+    """Where a column's values are: the same for two columns that are one."""
+    buffers = (0 if buffer is None else buffer.address for buffer in column.buffers())
+    return (column.type, column.offset, len(column), *buffers)
 
 
 def stored_rows(
