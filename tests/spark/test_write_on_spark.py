@@ -82,3 +82,34 @@ def test_spark_event_time_of_another_unit_is_refused_with_its_keys(spark, tmp_pa
         table.upsert(frame(spark, rows((1, "a", 1, "d"), (3, "b", 1_705_320_000_000, "d"))))
     assert not table.timeline.completed_writes
     assert not table.timeline.pending
+
+
+BAD_ON_SPARK = {
+    "null key": ("select cast(null as bigint) id, 'a' name, 1L ts, 'd' day", "null or empty record key .id."),
+    "null ordering": (
+        "select 7L id, 'a' name, cast(null as bigint) ts, 'd' day",
+        "'ts' is null in 1 rows, for the keys 7",
+    ),
+    "up": ("select 7L id, 'a' name, 1L ts, '..' day", r"'day' has the value '\.\.'.* for the keys 7"),
+    "slash": ("select 7L id, 'a' name, 1L ts, 'a/b' day", "'day' has the value 'a/b'.* for the keys 7"),
+    "doubled column": ("select 7L id, 'a' name, 'b' name, 1L ts, 'd' day", "more than once.*: name"),
+    "reserved name": ("select 7L id, 'a' name, 1L ts, 'd' day, 'x' _hoodie_thing", "'_hoodie_thing' is reserved"),
+    "text for numbers": ("select 7L id, 'a' name, 'soon' ts, 'd' day", "'ts'"),
+    "added column without a type": ("select 7L id, 'a' name, 1L ts, 'd' day, null more", "'more' has no type"),
+    "added column but for case": (
+        "select 7L id, 'a' name, 1L ts, 'd' day, 'x' NAME",
+        "'name'.*'NAME'|'NAME'.*more than once",
+    ),
+    "no key column": ("select 'a' name, 1L ts, 'd' day", "record key .id."),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ON_SPARK)
+def test_spark_bad_rows_are_refused_by_column_and_key(spark, tmp_path: Path, case: str) -> None:
+    """What is refused in process is refused on Spark, by the same words, and nothing is left."""
+    query, match = BAD_ON_SPARK[case]
+    table = make(tmp_path / "t")
+    with pytest.raises(tl.InvalidError, match=match):
+        table.upsert(spark.sql(query))
+    assert not table.timeline.completed_writes
+    assert not table.timeline.pending

@@ -35,7 +35,6 @@ from tidelake.storage import Storage, open_storage
 from tidelake.timeline import Timeline, TimelineReader
 from tidelake.write.blanks import may_have_blanks
 from tidelake.write.context import WriteContext
-from tidelake.write.event_time import refuse_implausible_times
 from tidelake.write.files import open_markers, put_markers
 from tidelake.write.job import (
     DEDUPLICATED,
@@ -50,7 +49,7 @@ from tidelake.write.job import (
 )
 from tidelake.write.moves import route
 from tidelake.write.partition import PartitionTask, PlannedFile, plan_partition, salts_of
-from tidelake.write.prepare import deduplicate, evolved_schema, prepare
+from tidelake.write.prepare import deduplicate, evolved_schema, prepare, refuse_unfit
 from tidelake.write.rows import GONE, KEY, PATH, PLACE, SALT
 from tidelake.write.transaction import Commit, Transaction, in_transaction
 
@@ -111,7 +110,7 @@ def _run(
         for batch in batches:
             if batch.num_rows:
                 made = prepare(pa.Table.from_batches([batch]), context.schema, context.config)
-                refuse_implausible_times(made, context.config)
+                refuse_unfit(made, context.config)
                 salt = salts_of(made, context)
                 yield from made.append_column(SALT, pa.array(salt)).cast(prepared_schema).to_batches()
 

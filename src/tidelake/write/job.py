@@ -32,11 +32,10 @@ from tidelake.timeline import Timeline
 from tidelake.write.blanks import may_have_blanks
 from tidelake.write.conflicts import Footprint, is_base, is_new_base
 from tidelake.write.context import FileOptions, WriteContext
-from tidelake.write.event_time import refuse_implausible_times
 from tidelake.write.files import open_markers, put_markers
 from tidelake.write.moves import route
 from tidelake.write.partition import PartitionTask, has_any_key, plan_partition, stored_keys
-from tidelake.write.prepare import deduplicate, evolved_schema, prepare, to_arrow
+from tidelake.write.prepare import deduplicate, evolved_schema, prepare, refuse_unfit, to_arrow
 from tidelake.write.rows import KEY, PATH, Chosen, key_order
 from tidelake.write.transaction import Commit, Transaction, WriteStart, in_transaction
 from tidelake.write.txn import TXN_KEY, Txn
@@ -78,7 +77,7 @@ def write(storage: Storage, clock: Clock, data: object, request: WriteRequest) -
     rows = prepare(incoming, schema, source.config)
     _refuse_blanks(source.config, request)
     if not request.operation.startswith("delete"):
-        refuse_implausible_times(rows, source.config)
+        refuse_unfit(rows, source.config)
     if request.operation in DEDUPLICATED:
         rows = deduplicate(rows, schema, source.config)
     return in_transaction(
