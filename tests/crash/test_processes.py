@@ -68,7 +68,7 @@ class Place:
         return {path.stem: read_log(str(path)) for path in sorted(self.folder.glob("*.log"))}
 
 
-@pytest.fixture(params=["local", "s3"])
+@pytest.fixture
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     (tmp_path / "logs").mkdir()
     if request.param == "local":
@@ -134,13 +134,18 @@ def check_told(place: Place) -> Counter[str]:
     return ended
 
 
-@pytest.mark.parametrize("shape", [MOR, COW], ids=str)
+@pytest.mark.parametrize(
+    ("place", "shape"),
+    [("local", COW), ("s3", MOR), *([("local", MOR), ("s3", COW)] if IS_DEEP else [])],
+    indirect=["place"],
+    ids=str,
+)
 def test_processes_with_kills_lose_double_and_reuse_nothing(place: Place, shape: Shape) -> None:
-    """Many writers commit at once, some are killed and replaced; a reader looks all the time; nothing goes wrong."""
-    if shape is COW and not IS_DEEP and not isinstance(place.storage, LocalStorage):
-        commits = COMMITS // 2  # every one of them conflicts with every other: most of the time is spent redoing
-    else:
-        commits = COMMITS
+    """Many writers commit at once, some are killed and replaced; a reader looks all the time; nothing goes wrong.
+
+    On the copy-on-write table they all rewrite the same file groups, so most writes are redone once or more.
+    """
+    commits = COMMITS
     place.create(shape)
     dice = random.Random(1)
     jobs = [place.job(f"w{n}", list(range(n * 1000, n * 1000 + commits))) for n in range(WRITERS)]
@@ -152,7 +157,7 @@ def test_processes_with_kills_lose_double_and_reuse_nothing(place: Place, shape:
         now = whole(found(place))
         assert seen <= now, f"went away: {seen - now}"
         seen = now
-        for log, (job, process) in list(living.items()):
+        for log, (_, process) in list(living.items()):
             if process.poll() is not None:
                 assert process.returncode == 0, read_log(log)[-1]
                 del living[log]
@@ -167,7 +172,7 @@ def test_processes_with_kills_lose_double_and_reuse_nothing(place: Place, shape:
                 heir = replace(job, log=str(place.folder / f"heir{kills}.log"), ids=left)
                 del living[log]
                 living[heir.log] = (heir, place.start(heir))
-        time.sleep(0.05)
+        time.sleep(0.2)
     settle(place)
     ended = check_told(place)
     assert kills > 0
@@ -184,13 +189,14 @@ def pause_points(place: Place, shape: Shape) -> range:
     return range(1, counted.operations + 1)
 
 
+@pytest.mark.parametrize("place", ["local", "s3"], indirect=True)
 @pytest.mark.parametrize("shape", [MOR, COW] if IS_DEEP else [MOR], ids=str)
 def test_process_stopped_beyond_its_heartbeat_fails_without_effect_or_succeeds(place: Place, shape: Shape) -> None:
     """SIGSTOP before a storage operation, others pass and roll it back, SIGCONT: all of its write is there, or nothing."""
     place.create(shape)
     numbers = pause_points(place, shape)
     is_local = isinstance(place.storage, LocalStorage)
-    points = list(numbers) if IS_DEEP else list(numbers)[5 :: 4 if is_local else 9]
+    points = list(numbers) if IS_DEEP else list(numbers)[5 :: 4 if is_local else 16]
     job = place.job("w", list(range(len(points))), pauses={str(n): at for n, at in enumerate(points)}, is_retried=False)
     process = place.start(job)
     log = Path(job.log).stem
@@ -233,10 +239,11 @@ def race(place: Place, rounds: int, without: str = "") -> Counter[tuple[int, str
     return found(place)
 
 
+@pytest.mark.parametrize("place", ["local", "s3"], indirect=True)
 def test_processes_first_inserts_of_one_key_give_one_row(place: Place) -> None:
     """Two processes upsert one new key at the same time, again and again: it never stands twice."""
     place.create(MOR)
-    rounds = 100 if IS_DEEP else 8
+    rounds = 100 if IS_DEEP else 5
     counts = race(place, rounds)
     assert whole(counts) == set(range(rounds))
     refused = [line for lines in place.logs().values() for line in lines if line[0] == "no"]
@@ -250,5 +257,5 @@ def test_processes_without_a_safety_net_do_damage(tmp_path: Path, without: str) 
     (tmp_path / "logs").mkdir()
     place = Place(LocalStorage(tmp_path / "table"), tmp_path / "logs", 60_000)
     place.create(MOR)
-    counts = race(place, 40, without)
-    assert counts != Counter((number, day) for number in range(40) for day in ("d0", "d1"))
+    counts = race(place, 12, without)
+    assert counts != Counter((number, day) for number in range(12) for day in ("d0", "d1"))

@@ -36,7 +36,7 @@ def sweep_traces(
         elif instant not in timeline.by_time:
             continue
         delete_markers(storage, instant)
+    ended = {i.requested_time for i in timeline.instants} | rolled_back | expired
     for instant in left:
-        has_ended = instant in timeline.by_time or instant in rolled_back or instant in expired
-        if has_ended and instant not in pending:
+        if instant in ended and instant not in pending:
             storage.delete(f"{HEARTBEAT_DIR}/{instant}")

@@ -18,7 +18,7 @@ from tidelake.testing import ManualClock
 from tidelake.timeline import Timeline, TimelineReader, load_config, load_timeline
 from tidelake.timeline.head import HEAD_FILE, STAGED_DIR, decode_head
 from tidelake.timeline.times import next_instant
-from tidelake.timeline.transitions import Publication, Transitions
+from tidelake.timeline.transitions import HEARTBEAT_DIR, Publication, Transitions
 
 SYNC = b"0123456789abcdef"
 
@@ -200,3 +200,20 @@ def test_begin_without_an_answer_to_the_heartbeat_touches_nothing_of_that_instan
     mine, _ = Transitions(Blind(storage), load_config(storage), clock).begin("deltacommit", b"", b"")
     assert mine > other
     assert before <= {info.path for info in storage.list_files()}
+
+
+def test_publish_plan_never_shares_an_instant_with_a_write_that_begins_meanwhile() -> None:
+    """A write that takes the time that a planner is about to draw keeps it; the plan gets another."""
+    storage, _, clock = new_table()
+    held: list[str] = []
+
+    def others(_: int, verb: str, path: str) -> None:
+        if verb == "put_if_absent" and path.startswith(HEARTBEAT_DIR) and not held:
+            held.append(path.rpartition("/")[2])
+            storage.put(path, b"")
+            storage.put(f"{TIMELINE_DIR}/{held[0]}.deltacommit.requested", b"")
+
+    planner = Transitions(FaultyStorage(storage, on_operation=others), load_config(storage), clock)
+    planned = planner.publish(clean_plan).instant
+    assert planned > held[0]
+    assert [info.path for info in storage.list_files(HEARTBEAT_DIR)] == [f"{HEARTBEAT_DIR}/{held[0]}"]
