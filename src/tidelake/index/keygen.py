@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from tidelake.config import TableConfig
 from tidelake.errors import InvalidError, UnsupportedError
 from tidelake.filegroup import NULL_PARTITION, PartitionCodec
+from tidelake.index.time_paths import TimePaths
 
 NULL_KEY = "__null__"
 EMPTY_KEY = "__empty__"
@@ -30,10 +31,11 @@ class KeyGenerator:
     key_fields: tuple[str, ...]
     is_complex: bool
     codec: PartitionCodec
+    time_paths: TimePaths | None = None
 
     @staticmethod
     def of(config: TableConfig) -> KeyGenerator:
-        if config.key_generator not in ("SIMPLE", "COMPLEX", "NON_PARTITION"):
+        if config.key_generator not in ("SIMPLE", "COMPLEX", "NON_PARTITION", "TIMESTAMP"):
             raise UnsupportedError(
                 f"tables with the key generator {config.key_generator} are not written",
                 value=config.key_generator,
@@ -48,31 +50,82 @@ class KeyGenerator:
                 hint="upgrade the table to version 9 with Apache Hudi",
             )
         is_complex = config.key_generator == "COMPLEX" or len(config.record_key_fields) > 1
-        return KeyGenerator(config.record_key_fields, is_complex, PartitionCodec.of(config))
+        time_paths = TimePaths.of(config.properties) if config.key_generator == "TIMESTAMP" else None
+        return KeyGenerator(config.record_key_fields, is_complex, PartitionCodec.of(config), time_paths)
 
     def keys(self, batch: pa.RecordBatch | pa.Table) -> pa.Array:
         """The record key of each row; null and empty keys are refused."""
         return record_keys(batch, self.key_fields, self.is_complex)
+
+    def refuse_ambiguous(self, batch: pa.RecordBatch | pa.Table, made: pa.Array) -> None:
+        """Refuse rows whose key another row could have: it is made of parts, and one reads as the next, or as null."""
+        for name, following in zip(self.key_fields, [*self.key_fields[1:], None], strict=True):
+            column = _whole(batch.column(name))
+            if not self.is_complex or not pa.types.is_string(column.type):
+                continue
+            bad = pc.is_in(column, pa.array([NULL_KEY, EMPTY_KEY]))
+            if following is not None:
+                bad = pc.or_(bad, pc.fill_null(pc.match_substring(column, f",{following}:"), False))
+            at = np.flatnonzero(np.asarray(bad))
+            if len(at):
+                some = ", ".join(made.take(pa.array(at[:SAMPLES])).to_pylist())
+                raise InvalidError(
+                    f"the key column {name!r} holds text in {len(at)} rows that another key could have, in the keys {some}",
+                    value=name,
+                )
 
     def partition_paths(self, batch: pa.RecordBatch | pa.Table) -> pa.DictionaryArray:
         """The partition path of each row, as numbers into the distinct paths."""
         fields = self.codec.fields
         if not fields:
             return pa.DictionaryArray.from_arrays(np.zeros(batch.num_rows, dtype=np.int32), pa.array([""], pa.string()))
+        if self.time_paths is not None:
+            return self._times(batch, self.time_paths)
         coded = [_coded(batch.column(field), field) for field in fields]
         numbers = coded[0].numbers
         for column in coded[1:]:
             numbers = numbers * len(column.values) + column.numbers
         distinct, numbers = _renumbered(numbers, coded)
-        paths = [self._path(row) for row in distinct]
+        paths = []
+        for number, row in enumerate(distinct):
+            try:
+                paths.append(self._path(row))
+            except InvalidError as error:
+                keys = self._sample(batch, numbers == number)
+                raise InvalidError(
+                    f"{error.message}, for the keys {keys}", value=error.value, hint=error.hint
+                ) from None
         if len(set(paths)) != len(paths):
             twice = next(path for path in paths if paths.count(path) > 1)
+            same = np.flatnonzero(np.array(paths) == twice)
             raise InvalidError(
-                f"different partition values have the same path {twice!r}",
+                f"different partition values have the same path {twice!r}, "
+                f"for the keys {self._sample(batch, np.isin(numbers, same))}",
                 value=twice,
                 hint="set hoodie.datasource.write.partitionpath.urlencode=true when the table is made",
             )
         return pa.DictionaryArray.from_arrays(numbers.astype(np.int32), pa.array(paths, pa.string()))
+
+    def _times(self, batch: pa.RecordBatch | pa.Table, time_paths: TimePaths) -> pa.DictionaryArray:
+        (field,) = self.codec.fields
+        column = _whole(batch.column(field))
+        texts, bad = time_paths.texts(column, field)
+        if bad.any():
+            at = np.flatnonzero(bad)
+            value = column[int(at[0])]
+            raise InvalidError(
+                f"the partition column {field!r} holds no time of the kind {time_paths.type} in {len(at)} rows "
+                f"({value}), for the keys {self._sample(batch, bad)}",
+                value=field,
+            )
+        encoded = texts.dictionary_encode()
+        paths = pa.array([self.codec.segment(0, text) for text in encoded.dictionary.to_pylist()], pa.string())
+        return pa.DictionaryArray.from_arrays(encoded.indices, paths)
+
+    def _sample(self, batch: pa.RecordBatch | pa.Table, rows: npt.NDArray[np.bool_]) -> str:
+        """Some keys of these rows, for a message."""
+        some = batch.select(list(self.key_fields)).take(pa.array(np.flatnonzero(rows)[:SAMPLES]))
+        return ", ".join(self.keys(some).to_pylist())
 
     def _path(self, values: tuple[str | None, ...]) -> str:
         segments = [self._segment(level, value) for level, value in enumerate(values)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tidelake._clock import Clock, SystemClock
-from tidelake.config import WRITE_OPTIONS, TableConfig, WriterOptions, writer_options
+from tidelake.config import LOG_BLOCK_BYTES, LOG_FILE_BYTES, WRITE_OPTIONS, TableConfig, WriterOptions, writer_options
 from tidelake.errors import InvalidError
 from tidelake.filegroup import FileSlice
 from tidelake.format.history import ArchivedInstant
@@ -247,7 +247,8 @@ class Table:
         missing = [name for name in fields if name not in wanted.column_names]
         if missing:
             raise InvalidError(f"the keys lack the column {missing[0]!r}", value=missing[0])
-        also = [name for name in self._source.config.partition_fields if name in wanted.column_names]
+        config = self._source.config
+        also = [n for n in config.partition_fields if n in wanted.column_names and not config.is_global]
         by = list(dict.fromkeys([*fields, *also]))
         typed = pa.table([_cast(wanted[name], rows.schema.field(name)) for name in by], names=by)
         found = rows.to_arrow()
@@ -257,12 +258,16 @@ class Table:
 
     def _request(self, operation: str, metadata: Mapping[str, str] | None, txn: tuple[str, int] | None) -> WriteRequest:
         properties = self._source.config.properties
-        files = FileOptions(log_format=properties.get("hoodie.logfile.data.block.format", "parquet"))
+        files = FileOptions(
+            log_format=properties.get("hoodie.logfile.data.block.format", "parquet"),
+            max_log_bytes=LOG_FILE_BYTES.of(properties),
+            max_block_bytes=LOG_BLOCK_BYTES.of(properties),
+        )
         return WriteRequest(
             operation,
             dict(metadata or {}),
             files,
-            properties.get("tidelake.event.time.field"),
+            self._source.config.event_time_field,
             txn=make_txn(txn),
             options=self._options,
         )
@@ -296,7 +301,7 @@ def create_table(
     schema: object,
     name: str | None = None,
     record_key: str | Sequence[str] = "id",
-    partition_by: str | Sequence[str] = (),
+    partition_by: str | Sequence[str] | Mapping[str, str] = (),
     table_type: str = "MERGE_ON_READ",
     ordering_fields: str | Sequence[str] = (),
     event_time_field: str | None = None,
@@ -310,9 +315,11 @@ def create_table(
     """Make a table. ``schema`` is a pyarrow schema, a Spark StructType or DDL text (``"id bigint, name string"``).
 
     ``options`` are properties of the table, which it keeps, and options of a writer, which the returned handle has.
+    ``partition_by={"at": "yyyy/MM/dd"}`` makes partitions of a time by a date format, as Apache Hudi's timestamp key
+    generator does.
     """
     writing = {option.key for option in WRITE_OPTIONS}
-    given = {key: str(value) for key, value in (options or {}).items()}
+    given = {**_time_format(partition_by), **{key: str(value) for key, value in (options or {}).items()}}
     ticking = clock or SystemClock()
     opened = storage if storage is not None else open_storage(str(path), storage_options, ticking)
     create(
@@ -337,7 +344,19 @@ def _cast(values: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         raise InvalidError(f"the keys in {field.name!r} are not {field.type}: {error}", value=field.name) from error
 
 
-def _names(value: str | Sequence[str]) -> tuple[str, ...]:
+def _time_format(partition_by: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+    if not isinstance(partition_by, Mapping):
+        return {}
+    if len(partition_by) != 1:
+        raise InvalidError(
+            "partition_by with a date format takes one column",
+            value=", ".join(partition_by),
+            hint="{'at': 'yyyy/MM/dd'}",
+        )
+    return {"hoodie.keygen.timebased.output.dateformat": next(iter(partition_by.values()))}
+
+
+def _names(value: str | Sequence[str] | Mapping[str, str]) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 

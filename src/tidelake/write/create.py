@@ -12,17 +12,21 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from tidelake.config import UnknownOptionWarning, parse_table_config
-from tidelake.errors import AlreadyExistsError, InvalidError, OptionError, UnavailableError
+from tidelake.config import EVENT_TIME_FIELD, EVENT_TIME_UNIT, TABLE_OPTIONS, UnknownOptionWarning, parse_table_config
+from tidelake.errors import AlreadyExistsError, InvalidError, OptionError, UnavailableError, UnsupportedError
 from tidelake.format.avro_arrow import avro_json
 from tidelake.format.names import PROPERTIES_FILE
 from tidelake.format.properties import encode_properties, table_checksum
 from tidelake.index import value_text
+from tidelake.index.time_paths import KEYS, OLD_PREFIX, PREFIX, TimePaths, default_type
 from tidelake.merge.ordering import type_family
 from tidelake.storage import Storage
+from tidelake.write.columns import refuse_bad_columns
+from tidelake.write.event_time import check_event_time
 from tidelake.write.rows import refuse_reserved
 
-_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+BUCKET_COUNT = "hoodie.bucket.index.num.buckets"
 _STORED_OPTIONS = (
     "hoodie.table.version",
     "hoodie.database.name",
@@ -32,7 +36,11 @@ _STORED_OPTIONS = (
     "hoodie.table.timeline.timezone",
     "hoodie.logfile.data.block.format",
     "hoodie.index.type",
-    "hoodie.bucket.index.num.buckets",
+    BUCKET_COUNT,
+    "hoodie.simple.index.update.partition.path",
+    EVENT_TIME_FIELD,
+    EVENT_TIME_UNIT,
+    *(option.key for option in TABLE_OPTIONS),
 )
 
 _OPTION_VALUES = {
@@ -59,7 +67,8 @@ def create(
 ) -> None:
     """Put the properties of a new table; ``InvalidError`` says what is wrong with them."""
     _check_names(schema, name)
-    _check_columns(schema, record_key, partition_by, ordering_fields, event_time_field)
+    event_time_field = event_time_field or options.get(EVENT_TIME_FIELD)
+    _check_columns(schema, record_key, partition_by, ordering_fields, event_time_field, options.get(EVENT_TIME_UNIT))
     properties = _properties(
         schema, name, record_key, partition_by, table_type, ordering_fields, event_time_field, options
     )
@@ -84,6 +93,7 @@ def _check_names(schema: pa.Schema, name: str) -> None:
     if twice:
         raise InvalidError(f"the column {twice[0]!r} stands more than once", value=twice[0])
     refuse_reserved(schema.names)
+    refuse_bad_columns(schema)
     if not schema.names:
         raise InvalidError("a table needs columns")
 
@@ -94,6 +104,7 @@ def _check_columns(
     partition_by: Sequence[str],
     ordering_fields: Sequence[str],
     event_time_field: str | None,
+    event_time_unit: str | None,
 ) -> None:
     if not record_key:
         raise InvalidError("a table needs a record key", hint="record_key='id'")
@@ -116,9 +127,9 @@ def _check_columns(
     for column in ordering_fields:
         type_family(schema.field(column).type)
     if event_time_field is not None:
-        kind = schema.field(event_time_field).type
-        if not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind) or pa.types.is_date32(kind)):
-            raise InvalidError(f"the event-time column {event_time_field!r} has type {kind}, no time", value=str(kind))
+        check_event_time(schema, event_time_field, event_time_unit)
+    elif event_time_unit is not None:
+        raise InvalidError(f"{EVENT_TIME_UNIT} is given without an event_time_field", value=event_time_unit)
 
 
 def _properties(
@@ -133,14 +144,24 @@ def _properties(
 ) -> dict[str, str]:
     if table_type not in ("MERGE_ON_READ", "COPY_ON_WRITE"):
         raise InvalidError(f"table_type is {table_type!r}, known are MERGE_ON_READ and COPY_ON_WRITE", value=table_type)
+    times = _time_properties(schema, record_key, partition_by, options)
     for key in options:
-        if key not in _STORED_OPTIONS:
+        if key not in _STORED_OPTIONS and not key.startswith((PREFIX, OLD_PREFIX)):
             warnings.warn(
                 f"option {key} has no meaning for a new table and is ignored", UnknownOptionWarning, stacklevel=4
             )
+    for option in TABLE_OPTIONS:
+        option.of(options)
     for key, values in _OPTION_VALUES.items():
         if str(options.get(key, values[0])) not in values:
             raise OptionError(f"option {key} is {options[key]!r}, known are {', '.join(values)}", value=options[key])
+    if str(options.get("hoodie.simple.index.update.partition.path", "true")).lower() != "true":
+        raise UnsupportedError(
+            "a row that keeps its old partition (hoodie.simple.index.update.partition.path=false) lies in a folder of "
+            "another value than its own, where filters on the partition column do not look",
+            value=options["hoodie.simple.index.update.partition.path"],
+            hint="leave the option out: a row whose partition changes then moves",
+        )
     if options.get("hoodie.record.merge.mode") == "EVENT_TIME_ORDERING" and not ordering_fields:
         raise InvalidError("EVENT_TIME_ORDERING needs ordering_fields", hint="ordering_fields='ts'")
     version = str(options.get("hoodie.table.version", "9"))
@@ -150,6 +171,11 @@ def _properties(
             value=version,
             hint="use version 9, or a second record key",
         )
+    if version == "8" and len(ordering_fields) > 1:
+        raise InvalidError(
+            "a table of version 8 has one ordering field", value=", ".join(ordering_fields), hint="use version 9"
+        )
+    _check_index(options)
     mode = "EVENT_TIME_ORDERING" if ordering_fields else "COMMIT_TIME_ORDERING"
     properties = {
         "hoodie.table.name": name,
@@ -164,13 +190,14 @@ def _properties(
         "hoodie.table.format": "native",
         "hoodie.table.recordkey.fields": ",".join(record_key),
         "hoodie.record.merge.mode": mode,
-        "hoodie.table.keygenerator.type": _key_generator(record_key, partition_by),
+        "hoodie.table.keygenerator.type": "TIMESTAMP" if times else _key_generator(record_key, partition_by),
         "hoodie.datasource.write.hive_style_partitioning": "true",
         "hoodie.datasource.write.partitionpath.urlencode": "false",
         "hoodie.datasource.write.drop.partition.columns": "false",
         "hoodie.table.timeline.timezone": "UTC",
         "hoodie.table.base.file.format": "PARQUET",
         "hoodie.table.create.schema": avro_json(schema, name),
+        **times,
     }
     if partition_by:
         properties["hoodie.table.partition.fields"] = ",".join(partition_by)
@@ -178,12 +205,55 @@ def _properties(
         field = "hoodie.table.ordering.fields" if version == "9" else "hoodie.table.precombine.field"
         properties[field] = ",".join(ordering_fields)
     if event_time_field is not None:
-        properties["tidelake.event.time.field"] = event_time_field
+        properties[EVENT_TIME_FIELD] = event_time_field
     properties.update({key: str(value) for key, value in options.items() if key in _STORED_OPTIONS})
     if version == "8":
         properties.update(_VERSION_8[properties["hoodie.record.merge.mode"]])
     properties["hoodie.table.checksum"] = str(table_checksum(properties))
     return properties
+
+
+def _check_index(options: Mapping[str, str]) -> None:
+    count = options.get(BUCKET_COUNT)
+    if count is None:
+        return
+    if str(options.get("hoodie.index.type", "SIMPLE")).upper() != "BUCKET":
+        raise OptionError(f"option {BUCKET_COUNT} goes with hoodie.index.type=BUCKET alone", value=count)
+    if not (str(count).isascii() and str(count).isdigit() and int(count) > 0):
+        raise OptionError(f"option {BUCKET_COUNT} is {count!r}, no count of buckets", value=count)
+
+
+def _time_properties(
+    schema: pa.Schema, record_key: Sequence[str], partition_by: Sequence[str], options: Mapping[str, str]
+) -> dict[str, str]:
+    """The properties of partition paths that are made of times; none if the options ask for no such paths."""
+    given = {}
+    for key, value in options.items():
+        if key.startswith((PREFIX, OLD_PREFIX)):
+            short = key.removeprefix(PREFIX).removeprefix(OLD_PREFIX)
+            if short not in KEYS:
+                raise OptionError(f"option {key} is not known", value=key, hint=f"known are {', '.join(KEYS)}")
+            given[PREFIX + short] = str(value)
+    if not given:
+        return {}
+    if len(record_key) != 1 or len(partition_by) != 1:
+        raise InvalidError(
+            "partition paths made of times need one record key and one partition column, as in Apache Hudi",
+            value=", ".join([*record_key, *partition_by]),
+        )
+    kind = schema.field(partition_by[0]).type
+    if PREFIX + "timestamp.type" not in given:
+        given = {**default_type(kind), **given}
+    if PREFIX + "timestamp.type" not in given:
+        raise OptionError(
+            f"the partition column {partition_by[0]!r} of type {kind} does not say of itself which time it is",
+            value=partition_by[0],
+            hint=f"give the option {PREFIX}timestamp.type",
+        )
+    if not any(PREFIX + key in given for key in ("timezone", "input.timezone", "output.timezone")):
+        given[PREFIX + "timezone"] = "UTC"
+    TimePaths.of(given).check(partition_by[0], kind)
+    return given
 
 
 _VERSION_8 = {

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelake._clock import Clock
-from tidelake.config import TableConfig, TableType, WriterOptions
-from tidelake.errors import InternalError, InvalidError
+from tidelake.config import MergeMode, TableConfig, TableType, WriterOptions
+from tidelake.errors import InternalError, InvalidError, UnsupportedError
 from tidelake.filegroup import BaseFile, FileSlice
 from tidelake.filegroup.listing import list_partitions
 from tidelake.format.commit_metadata import WriteStat
@@ -33,9 +33,10 @@ from tidelake.write.blanks import may_have_blanks
 from tidelake.write.conflicts import Footprint, is_base, is_new_base
 from tidelake.write.context import FileOptions, WriteContext
 from tidelake.write.files import open_markers, put_markers
+from tidelake.write.moves import route
 from tidelake.write.partition import PartitionTask, has_any_key, plan_partition, stored_keys
-from tidelake.write.prepare import deduplicate, evolved_schema, prepare, to_arrow
-from tidelake.write.rows import KEY, PATH, key_order
+from tidelake.write.prepare import deduplicate, evolved_schema, prepare, refuse_unfit, to_arrow
+from tidelake.write.rows import KEY, PATH, Chosen, key_order
 from tidelake.write.transaction import Commit, Transaction, WriteStart, in_transaction
 from tidelake.write.txn import TXN_KEY, Txn
 
@@ -49,6 +50,7 @@ OPERATIONS = {
     "insert_overwrite_table": "INSERT_OVERWRITE_TABLE",
     "delete_partitions": "DELETE_PARTITION",
 }
+DEDUPLICATED = frozenset({"upsert", "insert_overwrite", "insert_overwrite_table"})
 REPLACING = frozenset({"insert_overwrite", "insert_overwrite_table", "delete_partitions"})
 
 
@@ -73,12 +75,26 @@ def write(storage: Storage, clock: Clock, data: object, request: WriteRequest) -
     known = table_schema(source).declared
     schema = known if request.operation.startswith("delete") else evolved_schema(known, incoming.schema)
     rows = prepare(incoming, schema, source.config)
-    if request.operation in ("upsert", "insert_overwrite", "insert_overwrite_table"):
+    _refuse_blanks(source.config, request)
+    if not request.operation.startswith("delete"):
+        refuse_unfit(rows, source.config)
+    if request.operation in DEDUPLICATED:
         rows = deduplicate(rows, schema, source.config)
     return in_transaction(
         start_of(source, clock, request),
         lambda transaction: _write(storage, clock, source, transaction, schema, rows, request),
     )
+
+
+def _refuse_blanks(config: TableConfig, request: WriteRequest) -> None:
+    """Where a late record is not met by the key's own base row, only deletes with an ordering value are right."""
+    is_logged = config.table_type is TableType.MERGE_ON_READ and config.merge_mode is MergeMode.EVENT_TIME
+    if request.operation == "delete_unconditional" and is_logged and (config.is_global or config.buckets):
+        raise UnsupportedError(
+            "an unconditional delete is not written to an event-time table of the BUCKET or GLOBAL_SIMPLE index",
+            table=config.name,
+            hint="leave unconditional out: the delete then carries the ordering value of the row",
+        )
 
 
 def delete_partitions(storage: Storage, clock: Clock, partitions: Sequence[str], request: WriteRequest) -> Commit:
@@ -132,11 +148,16 @@ def _write(
     request: WriteRequest,
 ) -> Commit:
     context = context_of(source.config, schema, transaction.instant, request)
-    parts = by_partition(rows)
     replacing = request.operation in REPLACING
-    whole = request.operation == "insert_overwrite_table"
+    moves = context.config.is_global and request.operation == "upsert"
+    everywhere = moves or request.operation == "insert_overwrite_table"
     looks = replacing or request.operation != "bulk_insert" or context.buckets is not None
-    slices = old_slices(storage, source, transaction, None if whole else [path for path, _ in parts]) if looks else {}
+    slices = old_slices(storage, source, transaction, None) if everywhere else {}
+    if moves:
+        rows = route(storage, context, slices, rows)
+    parts = by_partition(rows)
+    if looks and not everywhere:
+        slices = old_slices(storage, source, transaction, [path for path, _ in parts])
     commits = source.reader.commits(transaction.start.completed_writes) if looks else {}
     kind = "overwrite" if replacing else request.operation
     tasks = [
@@ -150,7 +171,7 @@ def _write(
         )
         for number, (path, _) in enumerate(parts)
     ]
-    stats = _run(storage, context, tasks, [partial(taken, rows, here, kind) for _, here in parts])
+    stats = _run(storage, context, tasks, [partial(chosen, rows, here, kind) for _, here in parts])
     replaced = {p: tuple(s.file_id for s in found) for p, found in slices.items() if found} if replacing else {}
     return finish(storage, transaction, context, request, stats, replaced)
 
@@ -174,14 +195,14 @@ def finish(
         replaced_partitions=frozenset([*replaced, *(s.partition_path or "" for s in stats)] if replacing else []),
         inserted_partitions=inserted,
         replaces_all=request.operation == "insert_overwrite_table",
+        inserts_anywhere=context.config.is_global and bool(fresh),
     )
-    return transaction.commit(
-        stats, footprint, extra_metadata(context, request), replaced or None, _key_check(storage, fresh)
-    )
+    key_check = _key_check(storage, fresh, context.config.is_global)
+    return transaction.commit(stats, footprint, extra_metadata(context, request), replaced or None, key_check)
 
 
 def _run(
-    storage: Storage, context: WriteContext, tasks: list[PartitionTask], parts: list[Callable[[], pa.Table]]
+    storage: Storage, context: WriteContext, tasks: list[PartitionTask], parts: list[Callable[[], Chosen]]
 ) -> tuple[WriteStat, ...]:
     """Plan every partition's files, name them in one marker file, and write them; side by side on threads."""
     open_markers(storage, context.instant)
@@ -205,11 +226,11 @@ def by_partition(rows: pa.Table) -> list[tuple[str, npt.NDArray[np.int64]]]:
     return sorted(((path, order[start:end]) for path, start, end in bounds if end > start), key=itemgetter(0))
 
 
-def taken(rows: pa.Table, here: npt.NDArray[np.int64], kind: str) -> pa.Table:
+def chosen(rows: pa.Table, here: npt.NDArray[np.int64], kind: str) -> Chosen:
     """The rows of one partition; those of a bulk insert by key, so that key ranges of files do not overlap."""
     if kind == "bulk_insert":
         here = here[key_order(rows.column(KEY).combine_chunks(), here)]
-    return rows.take(pa.array(here))
+    return Chosen(rows, here)
 
 
 def context_of(config: TableConfig, schema: pa.Schema, instant: str, request: WriteRequest) -> WriteContext:
@@ -250,12 +271,12 @@ def extra_metadata(context: WriteContext, request: WriteRequest) -> dict[str, st
     return {**request.extra_metadata, "schema": context.schema_text}
 
 
-def _key_check(storage: Storage, fresh: Sequence[WriteStat]) -> Callable[[WriteStat], str | None]:
+def _key_check(storage: Storage, fresh: Sequence[WriteStat], is_global: bool) -> Callable[[WriteStat], str | None]:
     """Whether a base file that appeared meanwhile has a key that we insert too; ours are read from our own files."""
 
     def has_inserted_key(stat: WriteStat) -> str | None:
         for own in fresh:
-            if own.partition_path == stat.partition_path:
+            if is_global or own.partition_path == stat.partition_path:
                 shared = has_any_key(storage, [_slice_of(stat)], stored_keys(storage, _slice_of(own)))
                 if shared is not None:
                     return shared

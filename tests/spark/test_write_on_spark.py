@@ -1,0 +1,115 @@
+"""Writes on Spark leave what writes in process leave."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tidelake as tl
+
+pytestmark = pytest.mark.spark
+COLUMNS = ("id", "name", "ts", "day")
+
+
+def rows(*entries: tuple[int, str, int, str]) -> pa.Table:
+    ids, names, times, days = zip(*entries, strict=True)
+    return pa.table({"id": pa.array(ids, pa.int64()), "name": names, "ts": pa.array(times, pa.int64()), "day": days})
+
+
+def frame(spark: Any, data: pa.Table) -> Any:
+    return spark.createDataFrame(data.to_pandas())
+
+
+def make(path: Path, **how: Any) -> tl.Table:
+    given: dict[str, Any] = {"partition_by": "day", "ordering_fields": "ts", **how}
+    return tl.create_table(str(path), "id bigint, name string, ts bigint, day string", name="t", **given)
+
+
+def state(table: tl.Table) -> list[tuple[Any, ...]]:
+    return sorted(tuple(r[c] for c in COLUMNS) for r in table.scan(columns=list(COLUMNS)).to_arrow().to_pylist())
+
+
+@pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
+def test_spark_moves_between_partitions_equal_those_in_process(spark, tmp_path: Path, table_type: str) -> None:
+    """A global index on Spark: rows move, older ones are dropped, and versions in several partitions are one key."""
+    batches = [
+        rows(*((i, "first", 5, f"d{i % 3}") for i in range(30))),
+        rows(*((i, "moved", 4 + i % 3, f"d{i % 2}") for i in range(0, 40, 2)), *((i, "also", 9, "d9") for i in (2, 4))),
+        rows(*((i, "back", 9, f"d{i % 3}") for i in range(0, 30, 3))),
+    ]
+    how = {"table_type": table_type, "options": {"hoodie.index.type": "GLOBAL_SIMPLE"}}
+    on_spark, here = make(tmp_path / "spark", **how), make(tmp_path / "here", **how)
+    for batch in batches:
+        on_spark.upsert(frame(spark, batch).repartition(3))
+        here.upsert(batch)
+        assert state(on_spark) == state(here)
+    assert len(state(here)) == len({row[0] for row in state(here)}) == 35
+    last = rows((1, "old", 1, "a"), (1, "new", 2, "b"), (2, "two", 1, "a"))
+    on_spark.insert_overwrite_table(frame(spark, last).repartition(3))
+    assert state(on_spark) == [(1, "new", 2, "b"), (2, "two", 1, "a")]
+
+
+def test_spark_partitions_made_of_times_equal_those_in_process(spark, tmp_path: Path) -> None:
+    """A time becomes the same folder on Spark, and a text that is no time is refused with its key."""
+    data = rows(*((i, "n", 1, f"2024{1 + i % 12:02d}15") for i in range(24)))
+    how = {
+        "partition_by": {"day": "yyyy/MM"},
+        "options": {"hoodie.keygen.timebased.input.dateformat": "yyyyMMdd"},
+    }
+    on_spark, here = make(tmp_path / "spark", **how), make(tmp_path / "here", **how)
+    for _ in range(2):
+        on_spark.upsert(frame(spark, data))
+        here.upsert(data)
+    paths = [
+        sorted((r["id"], r["_hoodie_partition_path"]) for r in table.scan().to_arrow().to_pylist())
+        for table in (on_spark, here)
+    ]
+    assert paths[0] == paths[1]
+    assert paths[0][0] == (0, "day=2024/01")
+    instants = on_spark.timeline.completed_writes
+    with pytest.raises(tl.InvalidError, match=r"'day' holds no time .*'?soon'?.* keys 7"):
+        on_spark.upsert(frame(spark, rows((7, "n", 1, "soon"))))
+    assert on_spark.timeline.completed_writes == instants
+
+
+def test_spark_event_time_of_another_unit_is_refused_with_its_keys(spark, tmp_path: Path) -> None:
+    """Implausible event times are refused in the tasks, with column and keys, and leave nothing."""
+    table = make(tmp_path / "t", event_time_field="ts", options={"hoodie.payload.event.time.unit": "s"})
+    with pytest.raises(tl.InvalidError, match=r"'ts' is outside the years .* keys 3.*as ms.*2024"):
+        table.upsert(frame(spark, rows((1, "a", 1, "d"), (3, "b", 1_705_320_000_000, "d"))))
+    assert not table.timeline.completed_writes
+    assert not table.timeline.pending
+
+
+BAD_ON_SPARK = {
+    "null key": ("select cast(null as bigint) id, 'a' name, 1L ts, 'd' day", "null or empty record key .id."),
+    "null ordering": (
+        "select 7L id, 'a' name, cast(null as bigint) ts, 'd' day",
+        "'ts' is null in 1 rows, for the keys 7",
+    ),
+    "up": ("select 7L id, 'a' name, 1L ts, '..' day", r"'day' has the value '\.\.'.* for the keys 7"),
+    "slash": ("select 7L id, 'a' name, 1L ts, 'a/b' day", "'day' has the value 'a/b'.* for the keys 7"),
+    "doubled column": ("select 7L id, 'a' name, 'b' name, 1L ts, 'd' day", "more than once.*: name"),
+    "reserved name": ("select 7L id, 'a' name, 1L ts, 'd' day, 'x' _hoodie_thing", "'_hoodie_thing' is reserved"),
+    "text for numbers": ("select 7L id, 'a' name, 'soon' ts, 'd' day", "'ts'"),
+    "added column without a type": ("select 7L id, 'a' name, 1L ts, 'd' day, null more", "'more' has no type"),
+    "added column but for case": (
+        "select 7L id, 'a' name, 1L ts, 'd' day, 'x' NAME",
+        "'name'.*'NAME'|'NAME'.*more than once",
+    ),
+    "no key column": ("select 'a' name, 1L ts, 'd' day", "record key .id."),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ON_SPARK)
+def test_spark_bad_rows_are_refused_by_column_and_key(spark, tmp_path: Path, case: str) -> None:
+    """What is refused in process is refused on Spark, by the same words, and nothing is left."""
+    query, match = BAD_ON_SPARK[case]
+    table = make(tmp_path / "t")
+    with pytest.raises(tl.InvalidError, match=match):
+        table.upsert(spark.sql(query))
+    assert not table.timeline.completed_writes
+    assert not table.timeline.pending
