@@ -169,11 +169,17 @@ class Transitions:
 
     def _take_plan_time(self, floor: str) -> str:
         """An instant for a plan: its heartbeat is put as a write's is, so that no write has the same instant."""
+        failures = 0
         for _ in range(DRAWS):
             drawn = self.generator.draw(floor)
             try:
                 self._storage.put_if_absent(f"{HEARTBEAT_DIR}/{drawn}", b"")
             except AlreadyExistsError:
+                continue
+            except UnavailableError as error:  # it may be another's: it is left, and expires
+                failures += 1
+                if failures == FAILURES or not error.retryable:
+                    raise
                 continue
             return drawn
         raise self._no_free_instant()
