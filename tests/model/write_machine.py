@@ -55,6 +55,11 @@ class Shape:
         return f"{kind}-{order}-{len(self.partition_by)}part-{self.log_format}{index}"
 
     @property
+    def is_logged(self) -> bool:
+        """Whether the order of a key's records is that of its ordering values, in logs."""
+        return self.is_merge_on_read and bool(self.ordering)
+
+    @property
     def options(self) -> dict[str, str]:
         bucketed = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": str(self.buckets)}
         return {"hoodie.logfile.data.block.format": self.log_format, **(bucketed if self.buckets else {})}
@@ -326,7 +331,7 @@ class Machine:
         return Write(verb, lambda t: getattr(t, verb)(data), lambda o: o.insert(rows), self.partitions(rows))
 
     def any_delete(self) -> Write:
-        unconditional = self.random.random() < 0.3
+        unconditional = self.random.random() < 0.3 and not (self.shape.is_logged and self.shape.buckets)
         if self.random.random() < 0.5:
             ids = self.random.sample(range(8), 3)
 
