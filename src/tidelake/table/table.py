@@ -13,7 +13,15 @@ from tidelake.config import TableConfig
 from tidelake.errors import InvalidError
 from tidelake.filegroup import FileSlice
 from tidelake.format.history import ArchivedInstant
-from tidelake.observe import TableSummary, summarise, summary_html
+from tidelake.observe import (
+    CommitSummary,
+    InstantSummary,
+    TableSummary,
+    commit_summaries,
+    instant_summaries,
+    summarise,
+    summary_html,
+)
 from tidelake.query import PointInTime, ScanRequest, TableSource, table_schema
 from tidelake.schema import META_COLUMN_NAMES, ddl_to_arrow, spark_json_to_arrow
 from tidelake.storage import Storage, open_storage
@@ -61,6 +69,16 @@ class Table:
     def history(self) -> tuple[ArchivedInstant, ...]:
         """The archived instants, by requested time."""
         return self._refreshed().reader.load_history(("instantTime", "completionTime", "action"))
+
+    def commits(self, limit: int | None = 10) -> tuple[CommitSummary, ...]:
+        """The last completed writes of the active timeline and what each wrote, newest first; None for all."""
+        source = self._refreshed()
+        newest_first = source.timeline.completed_writes[::-1]
+        return commit_summaries(source, newest_first[: _positive(limit)])
+
+    def instants(self, limit: int | None = 20, *, archived: bool = False) -> tuple[InstantSummary, ...]:
+        """The last instants, completed or not, newest first; None for all. ``archived`` adds those of the history."""
+        return instant_summaries(self._refreshed(), _positive(limit), archived=archived)
 
     def files(self, *, latest: bool = True) -> list[FileSlice]:
         """The visible file slices: the latest of each file group, or all."""
@@ -238,6 +256,12 @@ def _cast(values: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         return values.cast(field.type)
     except pa.ArrowException as error:
         raise InvalidError(f"the keys in {field.name!r} are not {field.type}: {error}", value=field.name) from error
+
+
+def _positive(limit: int | None) -> int | None:
+    if limit is not None and limit < 1:
+        raise InvalidError(f"the limit is {limit} and must be 1 or more", value=limit)
+    return limit
 
 
 def _names(value: str | Sequence[str]) -> tuple[str, ...]:
