@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidelake.errors import InvalidError
-from tidelake.sql.call import parse_call
+from tidelake.sql.call import Markers, parse_call
 from tidelake.sql.procedures import run_call
 from tidelake.table import Table, open_table
 from tidelake.timeline import Instant
