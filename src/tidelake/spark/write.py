@@ -3,7 +3,8 @@
 Rows are spread by partition path and a part of the key's hash, so that one hot partition is shared by many tasks and all
 versions of a key meet in one; adaptive execution joins small pieces. A task runs the same functions as a write in process:
 deduplicate, look up, write. What comes back to the driver are file statistics alone. Copy-on-write rewrites whole file
-groups, so there a partition is one task's.
+groups: there the first tasks only look up, and a second shuffle brings the rows of each file group to one task
+(``write/spread.py``).
 
 Files of failed or repeated attempts carry their own token; those that no statistic names are removed before the commit.
 """
@@ -12,12 +13,13 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidelake import errors
@@ -28,7 +30,7 @@ from tidelake.filegroup import FileSlice
 from tidelake.filegroup.listing import list_partitions
 from tidelake.format.commit_metadata import WriteStat
 from tidelake.query import TableSource, table_schema
-from tidelake.schema import META_COLUMN_NAMES, spark_json_to_arrow, without_meta
+from tidelake.schema import META_COLUMN_NAMES, spark_json_to_arrow
 from tidelake.spark.scan import spark_schema
 from tidelake.storage import Storage, open_storage
 from tidelake.timeline import Timeline, TimelineReader
@@ -46,11 +48,15 @@ from tidelake.write.job import (
 )
 from tidelake.write.partition import PartitionTask, groups_needed, salts_of, write_partition
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare
-from tidelake.write.rows import KEY, PATH, SALT
+from tidelake.write.rows import KEY, PATH, PLACE, SALT
+from tidelake.write.spread import SALTS, placed, tagged
 from tidelake.write.transaction import Commit, Transaction, recover
 
-SALTS = 64
-"""Into how many pieces the rows of one partition may be spread."""
+_SPREAD = {
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "true",
+    "spark.sql.adaptive.coalescePartitions.minPartitionSize": "1b",
+}
+"""Few rows may rewrite many file groups: while a copy-on-write runs, small pieces are joined no further than to all cores."""
 _TYPED = re.compile(r"tidelake\.errors\.(\w+): (.*)")
 
 
@@ -58,8 +64,9 @@ def write_on_spark(storage: Storage, clock: Clock, frame: DataFrame, request: Wr
     """Write a DataFrame by one of the operations; returns when its rows are true and durable."""
     source = TableSource.load(storage)
     data = frame.drop(*[name for name in META_COLUMN_NAMES if name in frame.columns])
-    known = without_meta(table_schema(source).schema)
-    schema = evolved_schema(known, spark_json_to_arrow(data.schema.json()))
+    known = table_schema(source).declared
+    deletes = request.operation.startswith("delete")
+    schema = known if deletes else evolved_schema(known, spark_json_to_arrow(data.schema.json()))
     recover(storage, source.config, clock)
     transaction = Transaction(
         storage,
@@ -67,12 +74,13 @@ def write_on_spark(storage: Storage, clock: Clock, frame: DataFrame, request: Wr
         clock,
         action_of(source.config, request),
         OPERATIONS[request.operation],
+        known=request.known,
         schema_known=source.timeline,
     )
     try:
         context = context_of(source.config, schema, transaction.instant, request)
-        stats = _run(storage, context, data, transaction.start, request.operation)
-        replaced = _replaced(storage, source, transaction, stats, request)
+        stats, partitions = _run(storage, context, data, transaction.start, request.operation)
+        replaced = _replaced(storage, source, transaction, partitions, request)
         return finish(storage, transaction, context, request, stats, replaced)
     except BaseException as error:
         if isinstance(error, Exception):
@@ -96,10 +104,13 @@ def typed_error(error: PySparkException) -> TidelakeError | PySparkException:
 
 def _run(
     storage: Storage, context: WriteContext, data: DataFrame, start: Timeline, operation: str
-) -> tuple[WriteStat, ...]:
+) -> tuple[tuple[WriteStat, ...], list[str]]:
+    """Write the files; their statistics, and the partitions that had rows."""
     uri, options = storage.uri, storage.options
     helpers = [pa.field(KEY, pa.string()), pa.field(PATH, pa.string()), pa.field(SALT, pa.int64())]
     prepared_schema = pa.schema([*context.schema, *helpers])
+    tagged_schema = prepared_schema.append(pa.field(PLACE, pa.string()))
+    is_tagged = _is_tagged(context, operation)
 
     def make_ready(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -108,43 +119,80 @@ def _run(
                 salt = salts_of(made, context)
                 yield from made.append_column(SALT, pa.array(salt)).select(prepared_schema.names).to_batches()
 
+    def look_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = _gathered(batches, prepared_schema)
+        if rows.num_rows:
+            yield from _tag_task(open_storage(uri, options), context, start, operation, rows)
+
     def write_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = pa.Table.from_batches([b for b in batches if b.num_rows], prepared_schema)
-        if rows.num_rows == 0:
-            return
-        reached = open_storage(uri, options)
-        stats = list(_write_task(reached, context, start, operation, rows.combine_chunks()))
-        yield pa.record_batch([pa.array([pickle.dumps(stats)], pa.binary())], names=["stats"])
+        rows = _gathered(batches, tagged_schema if is_tagged else prepared_schema)
+        if rows.num_rows:
+            done = _write_task(open_storage(uri, options), context, start, operation, rows)
+            yield pa.record_batch([pa.array([pickle.dumps(done)], pa.binary())], names=["done"])
 
-    ready = data.mapInArrow(make_ready, spark_schema(prepared_schema))
-    written = ready.repartition(F.col(PATH), _salt(context, operation)).mapInArrow(write_files, "stats binary")
-    # Statistics of files, not rows: a few hundred bytes for each file that was written.
-    return tuple(stat for row in written.collect() for stat in pickle.loads(row["stats"]))
+    spread = data.mapInArrow(make_ready, spark_schema(prepared_schema))
+    if context.buckets is None:
+        spread = spread.withColumn(SALT, F.pmod(F.hash(F.col(KEY)), F.lit(SALTS)).cast("long"))
+    spread = spread.repartition(F.col(PATH), F.col(SALT))
+    if is_tagged:
+        spread = spread.mapInArrow(look_up, spark_schema(tagged_schema)).repartition(F.col(PATH), F.col(SALT))
+    written = spread.mapInArrow(write_files, "done binary")
+    with _settings(data.sparkSession, _SPREAD if is_tagged else {}):
+        # Statistics of files, not rows: a few hundred bytes for each file that was written.
+        done = [pickle.loads(row["done"]) for row in written.collect()]
+    return tuple(s for stats, _ in done for s in stats), sorted({path for _, paths in done for path in paths})
 
 
-def _salt(context: WriteContext, operation: str) -> Column:
-    """What spreads the rows of one partition over tasks; rows that must meet in one file have the same salt."""
-    if context.buckets is not None:
-        return F.col(SALT)
-    if context.config.table_type is TableType.COPY_ON_WRITE and operation in ("insert", "upsert"):
-        return F.lit(0)
-    return F.pmod(F.hash(F.col(KEY)), F.lit(SALTS))
+def _is_tagged(context: WriteContext, operation: str) -> bool:
+    """Whether rows are looked up first and then sent to the task of their file group; buckets are known from the key."""
+    is_rewriting = operation in ("insert", "upsert") or operation.startswith("delete")
+    return is_rewriting and context.buckets is None and context.config.table_type is TableType.COPY_ON_WRITE
+
+
+@contextmanager
+def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """SQL settings for a while; those that the user made stay."""
+    made = [key for key, value in wanted.items() if spark.conf.get(key, None) is None]
+    for key in made:
+        spark.conf.set(key, wanted[key])
+    try:
+        yield
+    finally:
+        for key in made:
+            spark.conf.unset(key)
+
+
+def _gathered(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_batches([b for b in batches if b.num_rows], schema).combine_chunks()
+
+
+def _tag_task(
+    storage: Storage, context: WriteContext, start: Timeline, operation: str, rows: pa.Table
+) -> Iterator[pa.RecordBatch]:
+    if operation == "upsert":
+        rows = deduplicate(rows, context.schema, context.config)
+    parts = by_partition(rows)
+    slices = _slices(storage, context.config, start, TimelineReader(storage, context.config), list(parts))
+    for path, part in parts.items():
+        yield from tagged(storage, context, slices.get(path, ()), operation, part).to_batches()
 
 
 def _write_task(
     storage: Storage, context: WriteContext, start: Timeline, operation: str, rows: pa.Table
-) -> Iterator[WriteStat]:
+) -> tuple[list[WriteStat], list[str]]:
     task = TaskContext.get()
     token = f"{task.partitionId()}-{task.stageId()}-{task.taskAttemptId()}" if task is not None else "0-0-0"
-    if operation in ("upsert", "insert_overwrite", "insert_overwrite_table"):
+    is_tagged = PLACE in rows.column_names
+    if not is_tagged and operation in ("upsert", "insert_overwrite", "insert_overwrite_table"):
         rows = deduplicate(rows, context.schema, context.config)
     clock = SystemClock()
     parts = by_partition(rows, is_sorted=operation == "bulk_insert")
     replacing = operation in REPLACING
     reader = TimelineReader(storage, context.config)
-    looks_up = not replacing and operation != "bulk_insert"
+    looks_up = not replacing and (operation != "bulk_insert" or context.buckets is not None)
     slices = _slices(storage, context.config, start, reader, list(parts)) if looks_up else {}
     commits = reader.commits(start.completed_writes) if looks_up else {}
+    stats: list[WriteStat] = []
     for path, part in parts.items():
         ids = tuple(
             f"{clock.new_id()}-0" for _ in range(groups_needed(part, context.files.target_base_bytes, context.buckets))
@@ -152,7 +200,9 @@ def _write_task(
         kind = "overwrite" if replacing else operation
         old = slices.get(path, ())
         made = PartitionTask(path, old, kind, token, ids, may_have_blanks(old, commits))
-        yield from write_partition(storage, context, made, part)
+        made, places = placed(context, made, part) if is_tagged else (made, None)
+        stats.extend(write_partition(storage, context, made, part, places))
+    return stats, list(parts)
 
 
 def _slices(
@@ -164,12 +214,10 @@ def _slices(
 
 
 def _replaced(
-    storage: Storage, source: TableSource, transaction: Transaction, stats: tuple[WriteStat, ...], request: WriteRequest
+    storage: Storage, source: TableSource, transaction: Transaction, partitions: list[str], request: WriteRequest
 ) -> dict[str, tuple[str, ...]]:
+    """The file groups that the write retires: of a partition that had rows, even if all of them were deletes."""
     if request.operation not in REPLACING:
         return {}
-    partitions = None
-    if request.operation == "insert_overwrite":
-        partitions = sorted({stat.partition_path or "" for stat in stats})
-    found = old_slices(storage, source, transaction, partitions)
+    found = old_slices(storage, source, transaction, partitions if request.operation == "insert_overwrite" else None)
     return {path: tuple(s.file_id for s in slices) for path, slices in found.items() if slices}

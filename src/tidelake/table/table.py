@@ -27,7 +27,7 @@ from tidelake.schema import META_COLUMN_NAMES, ddl_to_arrow, spark_json_to_arrow
 from tidelake.storage import Storage, open_storage
 from tidelake.table.scan import Scan
 from tidelake.timeline import Timeline
-from tidelake.write import Commit, FileOptions, WriteRequest, create, delete_partitions, to_arrow, write
+from tidelake.write import Commit, FileOptions, WriteRequest, create, delete_partitions, key_columns, to_arrow, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -130,10 +130,19 @@ class Table:
         On an event-time table a delete carries the ordering value of the row it deletes, so that a newer version of the
         row wins against it; ``unconditional=True`` is Apache Hudi's SQL delete. None if there is nothing to delete.
         """
+        if (keys is None) == (filter is None):
+            raise InvalidError("delete takes keys or a filter, and one of them")
+        request = self._request("delete_unconditional" if unconditional else "delete", metadata)
+        if _is_spark(keys) or (keys is None and self._spark is not None):
+            from tidelake.spark.delete import delete_on_spark  # noqa: PLC0415 - an optional dependency
+
+            rows = self.scan(columns=self._user_columns(), filter=filter)
+            found = rows.to_spark(None if keys is None else keys.sparkSession)  # type: ignore[attr-defined]
+            request = replace(request, known=self._source.timeline)
+            return delete_on_spark(self._source.storage, self._clock, found, keys, request)
         doomed, known = self._rows_to_delete(keys, filter)
         if doomed.num_rows == 0:
             return None
-        request = self._request("delete_unconditional" if unconditional else "delete", metadata)
         return write(self._source.storage, self._clock, doomed, replace(request, known=known))
 
     def insert_overwrite(self, data: object, *, metadata: Mapping[str, str] | None = None) -> Commit:
@@ -164,27 +173,24 @@ class Table:
 
     def _write(self, operation: str, data: object, metadata: Mapping[str, str] | None) -> Commit:
         request = self._request(operation, metadata)
-        if type(data).__module__.startswith("pyspark."):
+        if _is_spark(data):
             from tidelake.spark.write import write_on_spark  # noqa: PLC0415 - an optional dependency
 
             return write_on_spark(self._source.storage, self._clock, data, request)
         return write(self._source.storage, self._clock, data, request)
 
+    def _user_columns(self) -> list[str]:
+        return [field.name for field in self.schema if field.name not in META_COLUMN_NAMES]
+
     def _rows_to_delete(self, keys: object, condition: str | None) -> tuple[pa.Table, Timeline]:
         """The rows, and the timeline as of which they were found."""
-        if (keys is None) == (condition is None):
-            raise InvalidError("delete takes keys or a filter, and one of them")
-        rows = self.scan(columns=[f.name for f in self.schema if f.name not in META_COLUMN_NAMES], filter=condition)
+        rows = self.scan(columns=self._user_columns(), filter=condition)
         known = self._source.timeline
         if keys is None:
             return rows.to_arrow(), known
         fields = list(self._source.config.record_key_fields)
         wanted = pa.table({fields[0]: list(keys)}) if isinstance(keys, (list, tuple, set)) else to_arrow(keys)
-        missing = [name for name in fields if name not in wanted.column_names]
-        if missing:
-            raise InvalidError(f"the keys lack the column {missing[0]!r}", value=missing[0])
-        also = [name for name in self._source.config.partition_fields if name in wanted.column_names]
-        by = list(dict.fromkeys([*fields, *also]))
+        by = key_columns(self._source.config, wanted.column_names)
         typed = pa.table([_cast(wanted[name], rows.schema.field(name)) for name in by], names=by)
         found = rows.to_arrow()
         # Joined without the other columns: Arrow does not join beside lists and structs.
@@ -249,6 +255,10 @@ def create_table(
         options=dict(options or {}),
     )
     return open_table(path, spark, storage=opened, clock=ticking)
+
+
+def _is_spark(data: object) -> bool:
+    return type(data).__module__.startswith("pyspark.")
 
 
 def _cast(values: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:

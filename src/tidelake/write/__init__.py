@@ -2,8 +2,19 @@
 
 from tidelake.write.context import FileOptions
 from tidelake.write.create import create
+from tidelake.write.deletes import key_columns
 from tidelake.write.job import WriteRequest, delete_partitions, write
 from tidelake.write.prepare import to_arrow
 from tidelake.write.transaction import Commit, recover
 
-__all__ = ["Commit", "FileOptions", "WriteRequest", "create", "delete_partitions", "recover", "to_arrow", "write"]
+__all__ = [
+    "Commit",
+    "FileOptions",
+    "WriteRequest",
+    "create",
+    "delete_partitions",
+    "key_columns",
+    "recover",
+    "to_arrow",
+    "write",
+]

@@ -50,8 +50,17 @@ class PartitionTask:
     """File groups whose logs may hold unconditional deletes."""
 
 
-def write_partition(storage: Storage, context: WriteContext, task: PartitionTask, rows: pa.Table) -> list[WriteStat]:
-    """Write rows (with their helper columns) of one partition."""
+def write_partition(
+    storage: Storage,
+    context: WriteContext,
+    task: PartitionTask,
+    rows: pa.Table,
+    places: npt.NDArray[np.int64] | None = None,
+) -> list[WriteStat]:
+    """Write rows (with their helper columns) of one partition.
+
+    ``places`` is for each row the number of the slice that has its key (-1: none), if it was looked up before.
+    """
     ensure_partition(storage, task.path, context.instant)
     result: list[WriteStat] = []
     if context.buckets is not None and task.operation != "overwrite":
@@ -64,7 +73,8 @@ def write_partition(storage: Storage, context: WriteContext, task: PartitionTask
             return _rewrite(storage, context, task, alive, np.full(alive.num_rows, -1, dtype=np.int64), result)
         _new_groups(storage, context, task, alive, result)
         return result
-    places = locate(storage, task.slices, rows.column(KEY).combine_chunks())
+    if places is None:
+        places = locate(storage, task.slices, rows.column(KEY).combine_chunks())
     if context.config.table_type is TableType.COPY_ON_WRITE:
         return _rewrite(storage, context, task, rows, places, result)
     return _append(storage, context, task, rows, places, result)
@@ -140,9 +150,9 @@ def _fill_small_groups(
     for number, file_slice in enumerate(task.slices):
         if len(waiting) == 0:
             break
-        size = file_slice.base.size_bytes if file_slice.base else 0
-        if size >= context.files.small_base_bytes:
+        if not is_small(file_slice, context):
             continue
+        size = file_slice.base.size_bytes if file_slice.base else 0
         room = max(0, int((context.files.target_base_bytes - size) / row_bytes))
         filled[waiting[:room]] = number
         waiting = waiting[room:]
@@ -208,8 +218,18 @@ def groups_needed(rows: pa.Table, target_bytes: int, buckets: int | None = None)
     return int(-(-rows.num_rows // max(1, int(target_bytes / _row_bytes(rows))))) + 1
 
 
+def is_small(file_slice: FileSlice, context: WriteContext) -> bool:
+    """Whether new rows may fill a file group."""
+    return (file_slice.base.size_bytes if file_slice.base else 0) < context.files.small_base_bytes
+
+
+def stored_bytes(rows: pa.Table) -> float:
+    """About how much rows take in a file."""
+    return float(rows.nbytes) * _COMPRESSED_SHARE
+
+
 def _row_bytes(rows: pa.Table) -> float:
-    return max(1.0, float(rows.nbytes) * _COMPRESSED_SHARE / max(1, int(rows.num_rows)))
+    return max(1.0, stored_bytes(rows) / max(1, int(rows.num_rows)))
 
 
 def _deleted(rows: pa.Table, context: WriteContext) -> npt.NDArray[np.bool_]:

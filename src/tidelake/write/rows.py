@@ -14,7 +14,8 @@ from tidelake.schema import META_COLUMN_NAMES, with_meta
 KEY = "__tidelake_key"
 PATH = "__tidelake_path"
 SALT = "__tidelake_salt"
-HELPERS = (KEY, PATH, SALT)
+PLACE = "__tidelake_place"
+HELPERS = (KEY, PATH, SALT, PLACE)
 """Columns that travel beside the user's while a write is under way."""
 
 
