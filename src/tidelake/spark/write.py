@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from tidelake import errors
 from tidelake._clock import Clock, SystemClock
 from tidelake.config import TableConfig, TableType
-from tidelake.errors import TidelakeError
+from tidelake.errors import ConflictError, TidelakeError
 from tidelake.filegroup import FileSlice
 from tidelake.filegroup.listing import list_partitions
 from tidelake.format.commit_metadata import WriteStat
@@ -33,7 +33,7 @@ from tidelake.query import TableSource, table_schema
 from tidelake.schema import META_COLUMN_NAMES, spark_json_to_arrow
 from tidelake.spark.scan import spark_schema
 from tidelake.storage import Storage, open_storage
-from tidelake.timeline import Timeline, TimelineReader
+from tidelake.timeline import Timeline, TimelineReader, load_timeline
 from tidelake.write.blanks import may_have_blanks
 from tidelake.write.context import WriteContext
 from tidelake.write.job import (
@@ -180,8 +180,7 @@ def _tag_task(
 def _write_task(
     storage: Storage, context: WriteContext, start: Timeline, operation: str, rows: pa.Table
 ) -> tuple[list[WriteStat], list[str]]:
-    task = TaskContext.get()
-    token = f"{task.partitionId()}-{task.stageId()}-{task.taskAttemptId()}" if task is not None else "0-0-0"
+    token = _token()
     is_tagged = PLACE in rows.column_names
     if not is_tagged and operation in ("upsert", "insert_overwrite", "insert_overwrite_table"):
         rows = deduplicate(rows, context.schema, context.config)
@@ -202,7 +201,24 @@ def _write_task(
         made = PartitionTask(path, old, kind, token, ids, may_have_blanks(old, commits))
         made, places = placed(context, made, part) if is_tagged else (made, None)
         stats.extend(write_partition(storage, context, made, part, places))
+    _refuse_late(storage, context, stats)
     return stats, list(parts)
+
+
+def _token() -> str:
+    """What the names of a task attempt's files carry, so that no two attempts write one file."""
+    task = TaskContext.get()
+    return f"{task.partitionId()}-{task.stageId()}-{task.taskAttemptId()}" if task is not None else "0-0-0"
+
+
+def _refuse_late(storage: Storage, context: WriteContext, stats: list[WriteStat]) -> None:
+    """A task whose write has ended (its double was quicker, or it was rolled back) removes what it made too late."""
+    timeline = load_timeline(storage, context.config)
+    if any(i.requested_time == context.instant for i in timeline.pending):
+        return
+    for stat in stats:
+        storage.delete(stat.path or "")
+    raise ConflictError("the write ended before this task did", instant=context.instant, table=storage.uri)
 
 
 def _slices(
