@@ -40,7 +40,7 @@ def files_of(table: tl.Table, instant: str) -> set[str]:
     [
         ("error", "local[2,4]", "COPY_ON_WRITE"),
         ("death", "local[2,4]", "MERGE_ON_READ"),
-        ("hang", "local-cluster[2,2,512]", "MERGE_ON_READ"),
+        ("double", "local[2]", "COPY_ON_WRITE"),
     ],
 )
 def test_attempts_that_go_wrong_leave_no_row_twice_and_no_file(
