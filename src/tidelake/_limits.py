@@ -46,6 +46,10 @@ LOG_POSITIONS: Final = 1_000_000_000
 BLOOM_BYTES: Final = 64 * MIB
 PARQUET_FOOTER_BYTES: Final = 256 * MIB
 
+# Indexes
+KEY_CACHE_BYTES: Final = 128 * MIB
+"""How much of the keys of base files a process keeps between look-ups: about 40 bytes and a key's own for each."""
+
 # Partitions
 PARTITION_META_BYTES: Final = 64 * KIB
 PARTITION_DEPTH: Final = 64

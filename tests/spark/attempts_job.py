@@ -1,4 +1,4 @@
-"""One upsert on a Spark session of its own, whose first attempts at each partition go wrong after their files are written.
+"""One upsert on a Spark session of its own, whose first attempts at each task go wrong after their files are written.
 
 Run as a program: MASTER TABLE WRONG FLAGS. WRONG is ``error`` (the attempt raises), ``death`` (its worker dies) or
 ``double`` (two attempts write, as with speculation, and the answer of one counts). What the wrong attempts wrote is told by
@@ -13,27 +13,29 @@ from pathlib import Path
 
 IN_WORKERS = """
 import os
-from dataclasses import replace
 from pathlib import Path
+from pyspark import TaskContext
 import tidelake.spark.write as module
 
-real = module.write_partition
+real = module._write_task
 
-def written_then_wrong(storage, context, task, rows, places=None):
-    stats = real(storage, context, task, rows, places)
-    flag = Path({flags!r}) / task.path
+def written_then_wrong(*given):
+    done = real(*given)
+    flag = Path({flags!r}) / str(TaskContext.get().partitionId())
     try:
         with flag.open("x") as told:
-            told.write("\\n".join(stat.path for stat in stats))
+            told.write("\\n".join(stat.path for stat in done[0]))
     except FileExistsError:
-        return stats
+        return done
     if {wrong!r} == "death":
         os._exit(1)
     if {wrong!r} == "double":
-        return real(storage, context, replace(task, token=task.token + "1"), rows, places)
+        token, attempt = module._attempt()
+        module._attempt = lambda: (token + "1", attempt + 1000)
+        return real(*given)
     raise RuntimeError("this attempt goes wrong")
 
-module.write_partition = written_then_wrong
+module._write_task = written_then_wrong
 """
 
 

@@ -6,8 +6,15 @@ import pyarrow as pa
 import pytest
 
 import tidelake as tl
+from tidelake._clock import SystemClock
 from tidelake.errors import InvalidError, NotATableError
+from tidelake.locking.lock import NoLock
+from tidelake.query import TableSource
 from tidelake.sql.procedures import PROCEDURES
+from tidelake.storage import open_storage
+from tidelake.write.context import FileOptions
+from tidelake.write.job import WriteRequest, start_of
+from tidelake.write.transaction import Transaction
 
 pytestmark = pytest.mark.spark
 
@@ -16,6 +23,12 @@ SCHEMA = "id bigint, v string, ts bigint, day string"
 
 def rows(*ids: int, ts: int = 1, day: str = "a") -> pa.Table:
     return pa.table({"id": ids, "v": [f"v{i}" for i in ids], "ts": [ts] * len(ids), "day": [day] * len(ids)})
+
+
+def begin(table: tl.Table) -> str:
+    """A write that is under way."""
+    source = TableSource.load(open_storage(table.path))
+    return Transaction(start_of(source, SystemClock(), WriteRequest("upsert", {}, FileOptions())), NoLock()).instant
 
 
 @pytest.fixture
@@ -74,18 +87,14 @@ def test_call_arguments_by_position_prefix_path_and_marker_are_the_same(enabled,
 
 def test_call_show_timeline_has_instants_of_every_state(enabled, table) -> None:
     """Completed instants and one that is under way, newest first."""
-    from tidelake._clock import SystemClock
-    from tidelake.storage import open_storage
-    from tidelake.write.transaction import Transaction
-
-    pending = Transaction(open_storage(table.path), table.config, SystemClock(), "deltacommit", "UPSERT")
+    pending = begin(table)
     shown = enabled.sql(f"CALL show_timeline(path => '{table.path}')").collect()
     assert [(r.action, r.state, r.operation) for r in shown] == [
         ("deltacommit", "INFLIGHT", "UPSERT"),
         ("deltacommit", "COMPLETED", "UPSERT"),
         ("deltacommit", "COMPLETED", "UPSERT"),
     ]
-    assert shown[0].instant_time == pending.instant
+    assert shown[0].instant_time == pending
     assert shown[0].completed_time is None
     assert {r.timeline_type for r in shown} == {"ACTIVE"}
     assert len(enabled.sql(f"CALL show_timeline(path => '{table.path}', limit => 2)").collect()) == 2

@@ -2,9 +2,12 @@
 
 from tidelake.config.options import READ_OPTIONS, Option, ReadOptions, UnknownOptionWarning, read_options
 from tidelake.config.table_config import MergeMode, PartialUpdateMode, TableConfig, TableType, parse_table_config
+from tidelake.config.write_options import WRITE_OPTIONS, LockOptions, WriterOptions, writer_options
 
 __all__ = [
     "READ_OPTIONS",
+    "WRITE_OPTIONS",
+    "LockOptions",
     "MergeMode",
     "Option",
     "PartialUpdateMode",
@@ -12,6 +15,8 @@ __all__ = [
     "TableConfig",
     "TableType",
     "UnknownOptionWarning",
+    "WriterOptions",
     "parse_table_config",
     "read_options",
+    "writer_options",
 ]

@@ -11,6 +11,7 @@ import base64
 import binascii
 import math
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +28,7 @@ _VERSION = -1
 _MURMUR = 1
 _M = np.uint32(0x5BD1E995)
 _MAX_HASHES = 255
+_PIECE = 8_192
 _ROW_HEAD = struct.Struct(">iibi")
 
 Bits = npt.NDArray[np.uint8]
@@ -50,7 +52,7 @@ class BloomFilter:
         for places, hashes in _positions(keys, self.hash_count, self.bit_count):
             here = np.zeros(len(places), dtype=np.bool_)
             for row in bits:
-                here |= row[hashes].all(axis=1)
+                here |= row[hashes].all(axis=0)
             found[places] = here
         return found
 
@@ -120,26 +122,36 @@ def _head(reader: BytesReader) -> tuple[int, int]:
 
 def _positions(
     keys: pa.Array, hash_count: int, bit_count: int
-) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """For keys of each length: which rows of the input they are, and their bit positions (keys x hashes)."""
+) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    """For keys of each length, a cacheful at a time: which rows of the input they are, and their bits (hashes x keys)."""
+    for places, letters in _by_length(keys):
+        mixed = _mix(letters)
+        seeds = np.zeros(len(places), dtype=np.int32)
+        hashes = np.empty((hash_count, len(places)), dtype=np.int64)
+        for number in range(hash_count):
+            seeds = _murmur(mixed, letters.shape[1], seeds)
+            hashes[number] = seeds
+        # Java's remainder takes the sign of the dividend; the sign is dropped afterwards.
+        np.abs(hashes, out=hashes)
+        yield places, hashes % bit_count
+
+
+def _by_length(keys: pa.Array) -> Iterator[tuple[npt.NDArray[np.int64], Bits]]:
+    """Keys of one length as a matrix (keys x bytes), with the rows that they are, in pieces that fit a core's cache."""
     binary = keys.cast(pa.large_binary())
     offsets = np.frombuffer(binary.buffers()[1], dtype=np.int64)[binary.offset : binary.offset + len(binary) + 1]
     data = np.frombuffer(binary.buffers()[2] or b"", dtype=np.uint8)
     lengths = np.diff(offsets)
-    found = []
-    for length in np.unique(lengths):
-        places = np.flatnonzero(lengths == length)
-        size = int(length)
-        letters = data[offsets[places][:, None] + np.arange(size)] if size else np.zeros((len(places), 0), np.uint8)
-        mixed = _mix(letters)
-        seeds = np.zeros(len(places), dtype=np.int32)
-        hashes = np.empty((len(places), hash_count), dtype=np.int64)
-        for number in range(hash_count):
-            seeds = _murmur(mixed, size, seeds)
-            # Java's remainder takes the sign of the dividend; the sign is dropped afterwards.
-            hashes[:, number] = np.abs(seeds.astype(np.int64)) % bit_count
-        found.append((places, hashes))
-    return found
+    sizes = np.unique(lengths)
+    for size in (int(s) for s in sizes):
+        of_size = np.flatnonzero(lengths == size) if len(sizes) > 1 else np.arange(len(lengths))
+        for start in range(0, len(of_size), _PIECE):
+            places = of_size[start : start + _PIECE]
+            if len(sizes) == 1:
+                letters = data[offsets[places[0]] : offsets[places[-1] + 1]].reshape(len(places), size)
+            else:
+                letters = data[offsets[places][:, None] + np.arange(size)]
+            yield places, letters
 
 
 def _mix(letters: Bits) -> list[npt.NDArray[np.uint32]]:
@@ -149,9 +161,9 @@ def _mix(letters: Bits) -> list[npt.NDArray[np.uint32]]:
     mixed: list[npt.NDArray[np.uint32]] = []
     with np.errstate(over="ignore"):
         if words:
-            packed = np.ascontiguousarray(letters[:, : words * 4]).view("<u4")
+            packed = np.ascontiguousarray(np.ascontiguousarray(letters[:, : words * 4]).view("<u4").T)
             for word in range(words):
-                k = packed[:, word] * _M
+                k = packed[word] * _M
                 k ^= k >> np.uint32(24)
                 mixed.append(k * _M)
         left = size - words * 4

@@ -7,9 +7,10 @@ or whose path another value also has, is refused: rows of different partitions m
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-import polars as pl
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -53,15 +54,17 @@ class KeyGenerator:
         """The record key of each row; null and empty keys are refused."""
         return record_keys(batch, self.key_fields, self.is_complex)
 
-    def partition_paths(self, batch: pa.RecordBatch | pa.Table) -> pa.Array:
-        """The partition path of each row."""
+    def partition_paths(self, batch: pa.RecordBatch | pa.Table) -> pa.DictionaryArray:
+        """The partition path of each row, as numbers into the distinct paths."""
         fields = self.codec.fields
         if not fields:
-            return pa.repeat(pa.scalar("", pa.string()), batch.num_rows)
-        texts = {field: value_text(_whole(batch.column(field)), field) for field in fields}
-        combined = pl.DataFrame({field: pl.Series(field, text, dtype=pl.String) for field, text in texts.items()})
-        distinct = combined.unique(maintain_order=True)
-        paths = [self._path(row) for row in distinct.rows()]
+            return pa.DictionaryArray.from_arrays(np.zeros(batch.num_rows, dtype=np.int32), pa.array([""], pa.string()))
+        coded = [_coded(batch.column(field), field) for field in fields]
+        numbers = coded[0].numbers
+        for column in coded[1:]:
+            numbers = numbers * len(column.values) + column.numbers
+        distinct, numbers = _renumbered(numbers, coded)
+        paths = [self._path(row) for row in distinct]
         if len(set(paths)) != len(paths):
             twice = next(path for path in paths if paths.count(path) > 1)
             raise InvalidError(
@@ -69,9 +72,7 @@ class KeyGenerator:
                 value=twice,
                 hint="set hoodie.datasource.write.partitionpath.urlencode=true when the table is made",
             )
-        named = distinct.with_columns(pl.Series("__path", paths, dtype=pl.String))
-        joined = combined.join(named, on=list(fields), how="left", nulls_equal=True, maintain_order="left")
-        return pc.cast(joined["__path"].to_arrow(), pa.string())
+        return pa.DictionaryArray.from_arrays(numbers.astype(np.int32), pa.array(paths, pa.string()))
 
     def _path(self, values: tuple[str | None, ...]) -> str:
         segments = [self._segment(level, value) for level, value in enumerate(values)]
@@ -133,5 +134,39 @@ def value_text(column: pa.Array, name: str) -> pa.Array:
     raise UnsupportedError(f"the column {name!r} has type {kind}, of which no key can be made", value=name)
 
 
+class _Coded(NamedTuple):
+    """A column as numbers into its distinct values, as text; null is a value."""
+
+    numbers: npt.NDArray[np.int64]
+    values: list[str | None]
+
+
+def _coded(column: pa.Array | pa.ChunkedArray, name: str) -> _Coded:
+    encoded = _whole(column).dictionary_encode(null_encoding="encode")
+    values = encoded.dictionary
+    texts = value_text(values, name).to_pylist() if len(values) else []
+    return _Coded(np.asarray(encoded.indices).astype(np.int64), texts)
+
+
+def _renumbered(
+    numbers: npt.NDArray[np.int64], coded: list[_Coded]
+) -> tuple[list[tuple[str | None, ...]], npt.NDArray[np.int64]]:
+    """The combinations of values that there are, in the order in which they come, and for each row which it has."""
+    found, first, places = np.unique(numbers, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    ranks = np.empty(len(order), dtype=np.int64)
+    ranks[order] = np.arange(len(order))
+    rows: list[tuple[str | None, ...]] = []
+    for number in found[order].tolist():
+        values: list[str | None] = []
+        for column in reversed(coded):
+            number, value = divmod(number, len(column.values))
+            values.append(column.values[value])
+        rows.append(tuple(reversed(values)))
+    return rows, ranks[places]
+
+
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -1,7 +1,7 @@
 """The SIMPLE index: which file group of a partition has a key, found by reading the keys of its base files.
 
-A base file is skipped if its key range, or its bloom filter, says that it has none of the wanted keys. Of a file group
-without a base file (other writers make such) the keys of its logs are read.
+Keys that were read stay in memory, within bounds. Else a base file is skipped if its key range, or its bloom filter, says
+that it has none of the wanted keys.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidelake.errors import CorruptError, UnsupportedError
 from tidelake.filegroup import BaseFile, FileSlice
-from tidelake.format.base_footer import decode_footer
+from tidelake.format.base_footer import BaseFooter, decode_footer
+from tidelake.index.key_cache import KEPT, FileKeys, key_hashes
 from tidelake.schema import RECORD_KEY
 from tidelake.storage import Storage, open_input
 
@@ -28,7 +28,7 @@ _BLOOM_FROM = 0.5
 def locate(storage: Storage, slices: Sequence[FileSlice], keys: pa.Array) -> npt.NDArray[np.int64]:
     """For each key the number of the slice that has it, -1 if none has."""
     found = np.full(len(keys), -1, dtype=np.int64)
-    wanted = pl.DataFrame({"key": pl.Series("key", keys, dtype=pl.String), "row": np.arange(len(keys), dtype=np.int64)})
+    hashes = key_hashes(keys)
     for number, file_slice in enumerate(slices):
         if file_slice.base is None:
             raise UnsupportedError(
@@ -36,32 +36,38 @@ def locate(storage: Storage, slices: Sequence[FileSlice], keys: pa.Array) -> npt
                 file=file_slice.logs[0].path,
                 hint="compact the table with Apache Hudi first",
             )
-        present = _present(storage, file_slice.base, wanted)
-        found[present] = number
+        held = _held(storage, file_slice.base, keys)
+        if held is not None:
+            found[held.present(keys, hashes)] = number
     return found
 
 
-def _present(storage: Storage, base: BaseFile, wanted: pl.DataFrame) -> npt.NDArray[np.int64]:
-    """The rows of the wanted keys that a base file has."""
-    none = np.empty(0, dtype=np.int64)
+def _held(storage: Storage, base: BaseFile, wanted: pa.Array) -> FileKeys | None:
+    """The keys of a base file; None if its footer says that it has none of those wanted."""
+    name = (storage.uri, base.path, base.size_bytes)
+    kept = KEPT.get(name)
+    if kept is not None:
+        return kept
     try:
         with open_input(storage, base.path, base.size_bytes) as source:
             file = pq.ParquetFile(source)
-            footer = decode_footer(file.metadata.metadata or {})
-            candidates = wanted
-            if footer.min_key is not None and footer.max_key is not None:
-                candidates = wanted.filter(pl.col("key").is_between(pl.lit(footer.min_key), pl.lit(footer.max_key)))
-            if candidates.height == 0:
-                return none
-            if candidates.height < wanted.height * _BLOOM_FROM and footer.bloom_text is not None:
-                bloom = footer.bloom
-                assert bloom is not None
-                candidates = candidates.filter(bloom.may_contain(pc.cast(candidates["key"].to_arrow(), pa.string())))
-                if candidates.height == 0:
-                    return none
+            if not _may_have(decode_footer(file.metadata.metadata or {}), wanted):
+                return None
             stored = file.read(columns=[RECORD_KEY], use_threads=False).column(RECORD_KEY)
     except (pa.ArrowException, OSError) as error:
         raise CorruptError(f"a base file cannot be read: {error}", file=base.path, table=storage.uri) from error
-    held = pl.DataFrame({"key": pl.Series("key", stored, dtype=pl.String)})
-    matched: npt.NDArray[np.int64] = candidates.join(held, on="key", how="semi")["row"].to_numpy()
-    return matched
+    held = FileKeys.of(pc.cast(stored.combine_chunks(), pa.string()))
+    KEPT.put(name, held)
+    return held
+
+
+def _may_have(footer: BaseFooter, wanted: pa.Array) -> bool:
+    """Whether a file may have any of the wanted keys, by its key range, then by its bloom filter."""
+    candidates = wanted
+    if footer.min_key is not None and footer.max_key is not None:
+        inside = pc.and_(pc.greater_equal(wanted, footer.min_key), pc.less_equal(wanted, footer.max_key))
+        candidates = wanted.take(pa.array(np.flatnonzero(np.asarray(inside))))
+    if len(candidates) and len(candidates) < len(wanted) * _BLOOM_FROM and footer.bloom_text is not None:
+        bloom = footer.bloom
+        return bloom is None or bool(bloom.may_contain(candidates).any())
+    return len(candidates) > 0

@@ -36,21 +36,22 @@ from tidelake.storage import Storage, open_storage
 from tidelake.timeline import Timeline, TimelineReader, load_timeline
 from tidelake.write.blanks import may_have_blanks
 from tidelake.write.context import WriteContext
+from tidelake.write.files import open_markers, put_markers
 from tidelake.write.job import (
-    OPERATIONS,
     REPLACING,
     WriteRequest,
-    action_of,
     by_partition,
     context_of,
     finish,
     old_slices,
+    start_of,
+    taken,
 )
-from tidelake.write.partition import PartitionTask, groups_needed, salts_of, write_partition
+from tidelake.write.partition import PartitionTask, PlannedFile, plan_partition, salts_of
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare
 from tidelake.write.rows import KEY, PATH, PLACE, SALT
 from tidelake.write.spread import SALTS, placed, tagged
-from tidelake.write.transaction import Commit, Transaction, recover
+from tidelake.write.transaction import Commit, Transaction, in_transaction
 
 _SPREAD = {
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "true",
@@ -67,29 +68,18 @@ def write_on_spark(storage: Storage, clock: Clock, frame: DataFrame, request: Wr
     known = table_schema(source).declared
     deletes = request.operation.startswith("delete")
     schema = known if deletes else evolved_schema(known, spark_json_to_arrow(data.schema.json()))
-    recover(storage, source.config, clock)
-    transaction = Transaction(
-        storage,
-        source.config,
-        clock,
-        action_of(source.config, request),
-        OPERATIONS[request.operation],
-        known=request.known,
-        schema_known=source.timeline,
-    )
-    try:
+
+    def run(transaction: Transaction) -> Commit:
         context = context_of(source.config, schema, transaction.instant, request)
+        open_markers(storage, context.instant)
         stats, partitions = _run(storage, context, data, transaction.start, request.operation)
         replaced = _replaced(storage, source, transaction, partitions, request)
         return finish(storage, transaction, context, request, stats, replaced)
-    except BaseException as error:
-        if isinstance(error, Exception):
-            done = transaction.abort()
-            if done is not None:
-                return done
-        if isinstance(error, PySparkException):
-            raise typed_error(error) from error
-        raise
+
+    try:
+        return in_transaction(start_of(source, clock, request), run)
+    except PySparkException as error:
+        raise typed_error(error) from error
 
 
 def typed_error(error: PySparkException) -> TidelakeError | PySparkException:
@@ -117,7 +107,7 @@ def _run(
             if batch.num_rows:
                 made = prepare(pa.Table.from_batches([batch]), context.schema, context.config)
                 salt = salts_of(made, context)
-                yield from made.append_column(SALT, pa.array(salt)).select(prepared_schema.names).to_batches()
+                yield from made.append_column(SALT, pa.array(salt)).cast(prepared_schema).to_batches()
 
     def look_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = _gathered(batches, prepared_schema)
@@ -169,46 +159,59 @@ def _gathered(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
 def _tag_task(
     storage: Storage, context: WriteContext, start: Timeline, operation: str, rows: pa.Table
 ) -> Iterator[pa.RecordBatch]:
+    encoded = _encoded(rows)
     if operation == "upsert":
-        rows = deduplicate(rows, context.schema, context.config)
-    parts = by_partition(rows)
-    slices = _slices(storage, context.config, start, TimelineReader(storage, context.config), list(parts))
-    for path, part in parts.items():
-        yield from tagged(storage, context, slices.get(path, ()), operation, part).to_batches()
+        encoded = deduplicate(encoded, context.schema, context.config)
+    parts = by_partition(encoded)
+    reader = TimelineReader(storage, context.config)
+    slices = _slices(storage, context.config, start, reader, [path for path, _ in parts])
+    schema = rows.schema.append(pa.field(PLACE, pa.string()))
+    for path, here in parts:
+        found = tagged(storage, context, slices.get(path, ()), operation, taken(encoded, here, operation))
+        yield from found.cast(schema).to_batches()
 
 
 def _write_task(
     storage: Storage, context: WriteContext, start: Timeline, operation: str, rows: pa.Table
 ) -> tuple[list[WriteStat], list[str]]:
-    token = _token()
+    token, attempt = _attempt()
     is_tagged = PLACE in rows.column_names
+    rows = _encoded(rows)
     if not is_tagged and operation in ("upsert", "insert_overwrite", "insert_overwrite_table"):
         rows = deduplicate(rows, context.schema, context.config)
-    clock = SystemClock()
-    parts = by_partition(rows, is_sorted=operation == "bulk_insert")
+    parts = by_partition(rows)
     replacing = operation in REPLACING
     reader = TimelineReader(storage, context.config)
     looks_up = not replacing and (operation != "bulk_insert" or context.buckets is not None)
-    slices = _slices(storage, context.config, start, reader, list(parts)) if looks_up else {}
+    slices = _slices(storage, context.config, start, reader, [path for path, _ in parts]) if looks_up else {}
     commits = reader.commits(start.completed_writes) if looks_up else {}
-    stats: list[WriteStat] = []
-    for path, part in parts.items():
-        ids = tuple(
-            f"{clock.new_id()}-0" for _ in range(groups_needed(part, context.files.target_base_bytes, context.buckets))
-        )
-        kind = "overwrite" if replacing else operation
+    kind = "overwrite" if replacing else operation
+    planned: list[PlannedFile] = []
+    for path, here in parts:
         old = slices.get(path, ())
-        made = PartitionTask(path, old, kind, token, ids, may_have_blanks(old, commits))
-        made, places = placed(context, made, part) if is_tagged else (made, None)
-        stats.extend(write_partition(storage, context, made, part, places))
+        task = PartitionTask(path, old, kind, token, SystemClock().new_id(), may_have_blanks(old, commits))
+        part = taken(rows, here, kind)
+        task, places = placed(context, task, part) if is_tagged else (task, None)
+        planned += plan_partition(storage, context, task, part, places)
+    put_markers(storage, context.instant, attempt, [(file.path, file.kind) for file in planned])
+    stats = [file.write() for file in planned]
     _refuse_late(storage, context, stats)
-    return stats, list(parts)
+    return stats, [path for path, _ in parts]
 
 
-def _token() -> str:
-    """What the names of a task attempt's files carry, so that no two attempts write one file."""
+def _encoded(rows: pa.Table) -> pa.Table:
+    """Rows whose partition paths are a dictionary, as they are in process."""
+    paths = rows.column(PATH).combine_chunks().dictionary_encode()
+    return rows.set_column(rows.column_names.index(PATH), PATH, paths)
+
+
+def _attempt() -> tuple[str, int]:
+    """What the names of a task attempt's files carry, and its number: no two attempts write one file."""
     task = TaskContext.get()
-    return f"{task.partitionId()}-{task.stageId()}-{task.taskAttemptId()}" if task is not None else "0-0-0"
+    if task is None:
+        return "0-0-0", 0
+    attempt = task.taskAttemptId()
+    return f"{task.partitionId()}-{task.stageId()}-{attempt}", attempt
 
 
 def _refuse_late(storage: Storage, context: WriteContext, stats: list[WriteStat]) -> None:

@@ -52,6 +52,7 @@ LOCK_POLL_S: Final = 0.002
 FOLDER_TRIES: Final = 8
 """How often a folder is made again that another process has just pruned."""
 
+FOLDERS_KNOWN: Final = 10_000
 _PRUNED: Final = ".hoodie/.temp/"
 
 
@@ -66,11 +67,13 @@ class _Temp:
 class LocalStorage:
     """Objects as files below ``root``: a path, ``file:/path`` or ``file:///path``, literal (``~`` and ``%20`` too)."""
 
-    __slots__ = ("_clock", "_root")
+    __slots__ = ("_clock", "_inside", "_root")
 
     def __init__(self, root: str | os.PathLike[str], *, clock: Clock | None = None) -> None:
         self._root = local_root(os.fspath(root))
         self._clock: Clock = clock or SystemClock()
+        self._inside: set[str] = set()
+        """Folders that were found to be inside the root."""
 
     def __repr__(self) -> str:
         return f"LocalStorage({self._root!r})"
@@ -163,7 +166,9 @@ class LocalStorage:
                 unlink(checksum_sibling(target))
                 if not unlink(target):
                     return
-                if path.startswith(".hoodie/"):  # the order of deletes on the timeline survives the loss of power
+                if path.startswith(".hoodie/") and not path.startswith(
+                    _PRUNED
+                ):  # the order of deletes on the timeline survives the loss of power
                     sync_folder(os.path.dirname(target))
             except (NotADirectoryError, IsADirectoryError, FileNotFoundError):
                 return
@@ -233,6 +238,8 @@ class LocalStorage:
         return target
 
     def _must_be_inside(self, folder: str, path: str) -> None:
+        if folder in self._inside:
+            return
         root = os.path.realpath(self._root)
         real = os.path.realpath(folder)
         if real != root and not real.startswith(root.rstrip("/") + "/"):
@@ -242,6 +249,10 @@ class LocalStorage:
                 table=self._root,
                 hint="remove the symbolic link: nothing is written through it",
             )
+        if os.path.isdir(real):
+            if len(self._inside) >= FOLDERS_KNOWN:
+                self._inside.clear()
+            self._inside.add(folder)
 
     @contextlib.contextmanager
     def _temp(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tidelake._clock import Clock, SystemClock
-from tidelake.config import TableConfig
+from tidelake.config import WRITE_OPTIONS, TableConfig, WriterOptions, writer_options
 from tidelake.errors import InvalidError
 from tidelake.filegroup import FileSlice
 from tidelake.format.history import ArchivedInstant
@@ -27,19 +27,42 @@ from tidelake.schema import META_COLUMN_NAMES, ddl_to_arrow, spark_json_to_arrow
 from tidelake.storage import Storage, open_storage
 from tidelake.table.scan import Scan
 from tidelake.timeline import Timeline
-from tidelake.write import Commit, FileOptions, WriteRequest, create, delete_partitions, key_columns, to_arrow, write
+from tidelake.write import (
+    Commit,
+    FileOptions,
+    WriteRequest,
+    create,
+    delete_partitions,
+    key_columns,
+    make_txn,
+    redone,
+    to_arrow,
+    write,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 class Table:
-    """A table in the Apache Hudi 1.x format. Made by ``open_table``."""
+    """A table in the Apache Hudi 1.x format. Made by ``open_table``.
 
-    def __init__(self, source: TableSource, clock: Clock, spark: SparkSession | None = None) -> None:
+    Every write takes ``metadata`` (texts that its commit keeps), ``txn`` (an application's name and the number of its
+    batch: a batch that was written before is recognised and not written again) and ``on_conflict`` (``"fail"``, or
+    ``"retry"`` to redo the write, within bounds, when another writer was first).
+    """
+
+    def __init__(
+        self,
+        source: TableSource,
+        clock: Clock,
+        spark: SparkSession | None = None,
+        options: WriterOptions | None = None,
+    ) -> None:
         self._source = source
         self._clock = clock
         self._spark = spark
+        self._options = options or WriterOptions()
 
     @property
     def path(self) -> str:
@@ -105,17 +128,38 @@ class Table:
         wanted = None if columns is None else tuple(columns)
         return Scan(source, ScanRequest(wanted, filter, point, mode), self._spark)
 
-    def insert(self, data: object, *, metadata: Mapping[str, str] | None = None) -> Commit:
+    def insert(
+        self,
+        data: object,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        txn: tuple[str, int] | None = None,
+        on_conflict: str = "fail",
+    ) -> Commit:
         """Add rows as they are: no look-up, no deduplication."""
-        return self._write("insert", data, metadata)
+        return self._write("insert", data, metadata, txn, on_conflict)
 
-    def bulk_insert(self, data: object, *, metadata: Mapping[str, str] | None = None) -> Commit:
+    def bulk_insert(
+        self,
+        data: object,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        txn: tuple[str, int] | None = None,
+        on_conflict: str = "fail",
+    ) -> Commit:
         """Add many rows, sorted by partition and key."""
-        return self._write("bulk_insert", data, metadata)
+        return self._write("bulk_insert", data, metadata, txn, on_conflict)
 
-    def upsert(self, data: object, *, metadata: Mapping[str, str] | None = None) -> Commit:
+    def upsert(
+        self,
+        data: object,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        txn: tuple[str, int] | None = None,
+        on_conflict: str = "fail",
+    ) -> Commit:
         """Update rows whose key the table has, by its merge rules, and insert the others."""
-        return self._write("upsert", data, metadata)
+        return self._write("upsert", data, metadata, txn, on_conflict)
 
     def delete(
         self,
@@ -124,6 +168,8 @@ class Table:
         filter: str | None = None,
         unconditional: bool = False,
         metadata: Mapping[str, str] | None = None,
+        txn: tuple[str, int] | None = None,
+        on_conflict: str = "fail",
     ) -> Commit | None:
         """Delete rows by their keys (data with the key columns, or a list of values of a single key) or by a condition.
 
@@ -132,33 +178,56 @@ class Table:
         """
         if (keys is None) == (filter is None):
             raise InvalidError("delete takes keys or a filter, and one of them")
-        request = self._request("delete_unconditional" if unconditional else "delete", metadata)
+        request = self._request("delete_unconditional" if unconditional else "delete", metadata, txn)
         if _is_spark(keys) or (keys is None and self._spark is not None):
-            from tidelake.spark.delete import delete_on_spark  # noqa: PLC0415 - an optional dependency
+            return redone(lambda: self._delete_on_spark(keys, filter, request), on_conflict, self._clock)
 
-            rows = self.scan(columns=self._user_columns(), filter=filter)
-            found = rows.to_spark(None if keys is None else keys.sparkSession)  # type: ignore[attr-defined]
-            request = replace(request, known=self._source.timeline)
-            return delete_on_spark(self._source.storage, self._clock, found, keys, request)
-        doomed, known = self._rows_to_delete(keys, filter)
-        if doomed.num_rows == 0:
-            return None
-        return write(self._source.storage, self._clock, doomed, replace(request, known=known))
+        def once() -> Commit | None:
+            doomed, known = self._rows_to_delete(keys, filter)
+            if doomed.num_rows == 0:
+                return None
+            return write(self._source.storage, self._clock, doomed, replace(request, known=known))
 
-    def insert_overwrite(self, data: object, *, metadata: Mapping[str, str] | None = None) -> Commit:
+        return redone(once, on_conflict, self._clock)
+
+    def insert_overwrite(
+        self,
+        data: object,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        txn: tuple[str, int] | None = None,
+        on_conflict: str = "fail",
+    ) -> Commit:
         """Replace the content of every partition that the data has rows for."""
-        return self._write("insert_overwrite", data, metadata)
+        return self._write("insert_overwrite", data, metadata, txn, on_conflict)
 
-    def insert_overwrite_table(self, data: object, *, metadata: Mapping[str, str] | None = None) -> Commit:
+    def insert_overwrite_table(
+        self,
+        data: object,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        txn: tuple[str, int] | None = None,
+        on_conflict: str = "fail",
+    ) -> Commit:
         """Replace the content of the whole table."""
-        return self._write("insert_overwrite_table", data, metadata)
+        return self._write("insert_overwrite_table", data, metadata, txn, on_conflict)
 
-    def delete_partitions(self, partitions: Sequence[str], *, metadata: Mapping[str, str] | None = None) -> Commit:
+    def delete_partitions(
+        self,
+        partitions: Sequence[str],
+        *,
+        metadata: Mapping[str, str] | None = None,
+        txn: tuple[str, int] | None = None,
+        on_conflict: str = "fail",
+    ) -> Commit:
         """Empty these partitions, named by their paths (``day=2026-01-31``)."""
         if isinstance(partitions, str):
             raise InvalidError("partitions is a list of paths, not a text", value=partitions)
-        request = self._request("delete_partitions", metadata)
-        return delete_partitions(self._source.storage, self._clock, list(partitions), request)
+        request = self._request("delete_partitions", metadata, txn)
+        paths = list(partitions)
+        return redone(
+            lambda: delete_partitions(self._source.storage, self._clock, paths, request), on_conflict, self._clock
+        )
 
     def summary(self) -> TableSummary:
         """What the table is, how large, and what happened to it last."""
@@ -171,13 +240,30 @@ class Table:
     def _repr_html_(self) -> str:
         return summary_html(self.summary())
 
-    def _write(self, operation: str, data: object, metadata: Mapping[str, str] | None) -> Commit:
-        request = self._request(operation, metadata)
+    def _write(
+        self,
+        operation: str,
+        data: object,
+        metadata: Mapping[str, str] | None,
+        txn: tuple[str, int] | None,
+        on_conflict: str,
+    ) -> Commit:
+        request = self._request(operation, metadata, txn)
+        storage, clock = self._source.storage, self._clock
         if _is_spark(data):
             from tidelake.spark.write import write_on_spark  # noqa: PLC0415 - an optional dependency
 
-            return write_on_spark(self._source.storage, self._clock, data, request)
-        return write(self._source.storage, self._clock, data, request)
+            return redone(lambda: write_on_spark(storage, clock, data, request), on_conflict, clock)
+        rows = to_arrow(data)
+        return redone(lambda: write(storage, clock, rows, request), on_conflict, clock)
+
+    def _delete_on_spark(self, keys: object, condition: str | None, request: WriteRequest) -> Commit | None:
+        from tidelake.spark.delete import delete_on_spark  # noqa: PLC0415 - an optional dependency
+
+        rows = self.scan(columns=self._user_columns(), filter=condition)
+        found = rows.to_spark(None if keys is None else keys.sparkSession)  # type: ignore[attr-defined]
+        known = replace(request, known=self._source.timeline)
+        return delete_on_spark(self._source.storage, self._clock, found, keys, known)
 
     def _user_columns(self) -> list[str]:
         return [field.name for field in self.schema if field.name not in META_COLUMN_NAMES]
@@ -197,10 +283,17 @@ class Table:
         numbered = found.select(by).append_column("", pa.array(range(found.num_rows), pa.int64()))
         return found.take(numbered.join(typed, keys=by, join_type="left semi").column("")), known
 
-    def _request(self, operation: str, metadata: Mapping[str, str] | None) -> WriteRequest:
+    def _request(self, operation: str, metadata: Mapping[str, str] | None, txn: tuple[str, int] | None) -> WriteRequest:
         properties = self._source.config.properties
         files = FileOptions(log_format=properties.get("hoodie.logfile.data.block.format", "parquet"))
-        return WriteRequest(operation, dict(metadata or {}), files, properties.get("tidelake.event.time.field"))
+        return WriteRequest(
+            operation,
+            dict(metadata or {}),
+            files,
+            properties.get("tidelake.event.time.field"),
+            txn=make_txn(txn),
+            options=self._options,
+        )
 
     def _refreshed(self) -> TableSource:
         self._source = self._source.refresh()
@@ -211,17 +304,19 @@ def open_table(
     path: str,
     spark: SparkSession | None = None,
     *,
+    options: Mapping[str, str] | None = None,
     storage: Storage | None = None,
     storage_options: dict[str, str] | None = None,
     clock: Clock | None = None,
 ) -> Table:
     """Open a table that exists. With a Spark session bound, work runs on Spark; without one, in process, no JVM.
 
+    ``options`` are those of a writer: heartbeats and locks, under Apache Hudi's names (``hoodie.write.lock.provider``).
     ``storage`` and ``clock`` are injected by tests; ``storage_options`` are credentials and endpoints of object stores.
     """
     ticking = clock or SystemClock()
     opened = storage if storage is not None else open_storage(str(path), storage_options, ticking)
-    return Table(TableSource.load(opened), ticking, spark)
+    return Table(TableSource.load(opened), ticking, spark, writer_options(options or {}))
 
 
 def create_table(
@@ -240,7 +335,12 @@ def create_table(
     storage_options: dict[str, str] | None = None,
     clock: Clock | None = None,
 ) -> Table:
-    """Make a table. ``schema`` is a pyarrow schema, a Spark StructType or DDL text (``"id bigint, name string"``)."""
+    """Make a table. ``schema`` is a pyarrow schema, a Spark StructType or DDL text (``"id bigint, name string"``).
+
+    ``options`` are properties of the table, which it keeps, and options of a writer, which the returned handle has.
+    """
+    writing = {option.key for option in WRITE_OPTIONS}
+    given = {key: str(value) for key, value in (options or {}).items()}
     ticking = clock or SystemClock()
     opened = storage if storage is not None else open_storage(str(path), storage_options, ticking)
     create(
@@ -252,9 +352,10 @@ def create_table(
         table_type=table_type,
         ordering_fields=_names(ordering_fields),
         event_time_field=event_time_field,
-        options=dict(options or {}),
+        options={key: value for key, value in given.items() if key not in writing},
     )
-    return open_table(path, spark, storage=opened, clock=ticking)
+    own = {key: value for key, value in given.items() if key in writing}
+    return open_table(path, spark, options=own, storage=opened, clock=ticking)
 
 
 def _is_spark(data: object) -> bool:

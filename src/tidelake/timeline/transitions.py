@@ -31,6 +31,7 @@ from tidelake.errors import (
 )
 from tidelake.format.names import State, TimelineName, parse_timeline_name
 from tidelake.format.plans import RollbackPlan
+from tidelake.locking import Lock, NoLock
 from tidelake.storage import Storage
 from tidelake.timeline.head import HEAD_FILE, STAGED_DIR, Head, read_head, staged_path
 from tidelake.timeline.instant import Timeline
@@ -72,10 +73,11 @@ Decide = Callable[[Timeline], Publication | Published]
 class Transitions:
     """Moves the instants of one table."""
 
-    def __init__(self, storage: Storage, config: TableConfig, clock: Clock) -> None:
+    def __init__(self, storage: Storage, config: TableConfig, clock: Clock, lock: Lock | None = None) -> None:
         self._storage = storage
         self._config = config
         self._clock = clock
+        self._lock = lock or NoLock()
         self.generator = InstantGenerator(clock, timeline_zone(config.timezone_is_utc))
 
     def path(self, name: TimelineName | str) -> str:
@@ -88,6 +90,10 @@ class Transitions:
 
     def begin(self, action: str, requested: bytes, inflight: bytes) -> tuple[str, Timeline]:
         """Take a fresh instant for an action: heartbeat, requested, inflight. Returns it, and the timeline before it."""
+        with self._lock.held():
+            return self._begin(action, requested, inflight)
+
+    def _begin(self, action: str, requested: bytes, inflight: bytes) -> tuple[str, Timeline]:
         self.finish_last_turn()
         for _ in range(DRAWS):
             timeline = self.load()
@@ -130,6 +136,10 @@ class Transitions:
 
     def publish(self, decide: Decide) -> Published:
         """Make one timeline file true."""
+        with self._lock.held():
+            return self._publish(decide)
+
+    def _publish(self, decide: Decide) -> Published:
         for _ in range(TURNS):
             head, version = self.finish_last_turn()
             leftovers = self._staged()
@@ -138,6 +148,7 @@ class Transitions:
             if isinstance(decided, Published):
                 return decided
             drawn = self.generator.draw(max(self._greatest(timeline), head.completion, head.instant))
+            self._lock.check()
             done = self._turn(head, version, decided, drawn)
             if done is not None:
                 self._sweep(leftovers)

@@ -5,7 +5,9 @@ from tidelake.write.create import create
 from tidelake.write.deletes import key_columns
 from tidelake.write.job import WriteRequest, delete_partitions, write
 from tidelake.write.prepare import to_arrow
+from tidelake.write.redo import redone
 from tidelake.write.transaction import Commit, recover
+from tidelake.write.txn import make_txn
 
 __all__ = [
     "Commit",
@@ -14,7 +16,9 @@ __all__ = [
     "create",
     "delete_partitions",
     "key_columns",
+    "make_txn",
     "recover",
+    "redone",
     "to_arrow",
     "write",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -24,7 +25,7 @@ class FileOptions:
     has_bloom: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WriteContext:
     """The table and the instant that are being written; ``schema`` is the user schema of the rows."""
 
@@ -37,12 +38,12 @@ class WriteContext:
     buckets: int | None = None
     """How many buckets each partition has, for tables of the BUCKET index; None is the SIMPLE index."""
 
-    @property
+    @cached_property
     def schema_text(self) -> str:
         """The table's Avro schema, as commits hold it."""
         return avro_json(self.schema, self.config.name)
 
-    @property
+    @cached_property
     def stored_schema_text(self) -> str:
         """The Avro schema of stored records, with meta columns."""
         return avro_json(self.schema, self.config.name, meta_columns=True)

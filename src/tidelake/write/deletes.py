@@ -45,7 +45,7 @@ def delete_entries(rows: pa.Table, context: WriteContext, *, unconditional: bool
         ordering = _wrapped(ordering_type, name, column, count)
     else:
         ordering = _tuples(rows, fields, ordering_type, count)
-    keys, paths = rows.column(KEY).combine_chunks(), rows.column(PATH).combine_chunks()
+    keys, paths = rows.column(KEY).combine_chunks(), rows.column(PATH).combine_chunks().cast(pa.string())
     return pa.StructArray.from_arrays([keys, paths, ordering], fields=list(DELETE_TYPE))
 
 

@@ -6,9 +6,11 @@ written whole under its final name; nothing shows it before its instant complete
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -23,11 +25,15 @@ from tidelake.format.delete_block import encode_deletes
 from tidelake.format.log_block import BlockType, HeaderKey, LogBlock, encode_block
 from tidelake.format.names import PARTITION_META_FILE, BaseFileName, LogFileName
 from tidelake.format.properties import PartitionMetadata, encode_partition_metadata
-from tidelake.schema import COMMIT_SEQNO, RECORD_KEY
+from tidelake.schema import RECORD_KEY
 from tidelake.storage import Storage
 from tidelake.write.context import WriteContext
 
 MARKER_DIR = ".hoodie/.temp"
+MARKERS = "MARKERS"
+_SAMPLE_ROWS = 1_000
+_SMALL_ROWS = 5_000
+"""Files of fewer rows get no dictionaries."""
 
 
 def join(partition_path: str, name: str) -> str:
@@ -35,9 +41,16 @@ def join(partition_path: str, name: str) -> str:
     return f"{partition_path}/{name}" if partition_path else name
 
 
-def put_marker(storage: Storage, instant: str, path: str, kind: str) -> None:
-    """Say that a file is about to be written."""
-    storage.put(f"{MARKER_DIR}/{instant}/{path}.marker.{kind}", b"")
+def open_markers(storage: Storage, instant: str) -> None:
+    """Say how the markers of a write are kept: by many in a file, as those of Apache Hudi's timeline server."""
+    storage.put(f"{MARKER_DIR}/{instant}/{MARKERS}.type", b"TIMELINE_SERVER_BASED")
+
+
+def put_markers(storage: Storage, instant: str, number: int, files: Iterable[tuple[str, str]]) -> None:
+    """Say which files (path, and CREATE or MERGE) are about to be written; ``number`` is one task attempt's alone."""
+    lines = "".join(f"{path}.marker.{kind}\n" for path, kind in files)
+    if lines:
+        storage.put(f"{MARKER_DIR}/{instant}/{MARKERS}{number}", lines.encode())
 
 
 def ensure_partition(storage: Storage, partition_path: str, instant: str) -> None:
@@ -61,17 +74,17 @@ def write_base(
 ) -> WriteStat:
     """Write a base file of stored rows; ``previous`` is the name of the base file it replaces."""
     path = join(partition_path, str(name))
-    put_marker(storage, context.instant, path, "CREATE" if previous is None else "MERGE")
     data = encode_base(rows, context)
     storage.put(path, data)
     old = None if previous is None else previous.rpartition("_")[2].partition(".")[0]
+    bounds = _event_bounds(rows, context)
     return replace(
         _stat(name.file_id, path, partition_path, len(data), rows.num_rows),
         prev_commit=old or "null",
         num_inserts=rows.num_rows if previous is None else 0,
         prev_base_file=previous,
-        min_event_time=_event_bound(rows, context, "min"),
-        max_event_time=_event_bound(rows, context, "max"),
+        min_event_time=bounds[0],
+        max_event_time=bounds[1],
     )
 
 
@@ -85,7 +98,7 @@ def encode_base(rows: pa.Table, context: WriteContext) -> bytes:
         bloom = encode_bloom(build_bloom(keys, error_rate=1e-3)) if context.files.has_bloom else None
         footer = replace(footer, bloom_text=bloom, bloom_type=DYNAMIC, min_key=low, max_key=high)
     sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, rows.schema, **_parquet_options(rows.schema, context)) as writer:
+    with pq.ParquetWriter(sink, rows.schema, **_parquet_options(rows, context)) as writer:
         writer.write_table(rows, row_group_size=context.files.row_group_rows)
         writer.add_key_value_metadata(encode_footer(footer))
     data: bytes = sink.getvalue().to_pybytes()
@@ -102,7 +115,6 @@ def write_log(
 ) -> WriteStat:
     """Write a log file: a data block of stored rows, then a delete block; either may be missing."""
     path = join(partition_path, str(name))
-    put_marker(storage, context.instant, path, "CREATE")
     headers = {HeaderKey.INSTANT_TIME: context.instant, HeaderKey.SCHEMA: context.stored_schema_text}
     blocks = []
     if rows.num_rows:
@@ -112,6 +124,7 @@ def write_log(
     data = b"".join(blocks)
     storage.put(path, data)
     removed = 0 if deletes is None else len(deletes)
+    bounds = _event_bounds(rows, context)
     return replace(
         _stat(name.file_id, path, partition_path, len(data), rows.num_rows),
         prev_commit=context.instant,
@@ -121,8 +134,8 @@ def write_log(
         log_offset=0,
         base_file="",
         log_files=(str(name),),
-        min_event_time=_event_bound(rows, context, "min"),
-        max_event_time=_event_bound(rows, context, "max"),
+        min_event_time=bounds[0],
+        max_event_time=bounds[1],
     )
 
 
@@ -132,19 +145,29 @@ def _data_block(rows: pa.Table, context: WriteContext, headers: dict[HeaderKey, 
         content = encode_avro_block(rows.combine_chunks().to_batches()[0], record)
         return LogBlock(BlockType.AVRO_DATA, headers, content)
     sink = pa.BufferOutputStream()
-    pq.write_table(rows, sink, **_parquet_options(rows.schema, context))
+    # Nobody asks for statistics within a block, and dictionaries do not pay in a small one.
+    pq.write_table(rows, sink, write_statistics=False, **_parquet_options(rows, context))
     return LogBlock(BlockType.PARQUET_DATA, headers, sink.getvalue().to_pybytes())
 
 
-def _parquet_options(schema: pa.Schema, context: WriteContext) -> dict[str, Any]:
-    """Settings of the parquet writer; a dictionary of values that are all different is only work."""
-    unique = {COMMIT_SEQNO, RECORD_KEY, *context.config.record_key_fields}
+def _parquet_options(rows: pa.Table, context: WriteContext) -> dict[str, Any]:
+    """Settings of the parquet writer; a dictionary of values that are mostly different is only work."""
     return {
         "compression": context.files.compression,
-        "use_dictionary": [name for name in schema.names if name not in unique],
+        "use_dictionary": [name for name in rows.column_names if _repeats(rows.column(name))],
         "store_schema": False,
         "version": "2.6",
     }
+
+
+def _repeats(column: pa.ChunkedArray) -> bool:
+    """Whether a column's values repeat, from a look at a few of them."""
+    kind = column.type
+    if pa.types.is_nested(kind) or len(column) < _SMALL_ROWS:
+        return len(column) >= _SMALL_ROWS
+    step = max(1, len(column) // _SAMPLE_ROWS)
+    sample = column.take(pa.array(np.arange(0, len(column), step)))
+    return bool(pc.count_distinct(sample, mode="all").as_py() <= len(sample) // 2)
 
 
 def _stat(file_id: str, path: str, partition_path: str, size: int, rows: int) -> WriteStat:
@@ -173,15 +196,18 @@ def _stat(file_id: str, path: str, partition_path: str, size: int, rows: int) ->
     )
 
 
-def _event_bound(rows: pa.Table, context: WriteContext, side: str) -> int | None:
-    """The least or greatest event time of the rows, in milliseconds, if the table has an event-time field."""
+def _event_bounds(rows: pa.Table, context: WriteContext) -> tuple[int | None, int | None]:
+    """The least and greatest event time of the rows, in milliseconds, if the table has an event-time field."""
     field = context.event_time_field
     if field is None or rows.num_rows == 0:
-        return None
+        return None, None
     column = rows.column(field)
-    if pa.types.is_timestamp(column.type):
-        column = pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False)
-    elif pa.types.is_date32(column.type):
-        column = pc.cast(pc.cast(column, pa.date64()), pa.int64())
-    bound: int | None = pc.min_max(pc.cast(column, pa.int64())).as_py()[side]
-    return bound
+    found = pc.min_max(column)
+    kind = column.type
+    both = pa.array([found["min"], found["max"]], kind)
+    if pa.types.is_timestamp(kind):
+        both = pc.cast(both, pa.timestamp("ms", kind.tz), safe=False)
+    elif pa.types.is_date32(kind):
+        both = pc.cast(both, pa.date64())
+    low, high = pc.cast(both, pa.int64()).to_pylist()
+    return low, high

@@ -8,14 +8,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
+from operator import itemgetter
 
 import numpy as np
-import polars as pl
+import numpy.typing as npt
 import pyarrow as pa
 
 from tidelake._clock import Clock
-from tidelake.config import TableConfig, TableType
+from tidelake.config import TableConfig, TableType, WriterOptions
 from tidelake.errors import InternalError, InvalidError
 from tidelake.filegroup import BaseFile, FileSlice
 from tidelake.filegroup.listing import list_partitions
@@ -30,10 +32,12 @@ from tidelake.timeline import Timeline
 from tidelake.write.blanks import may_have_blanks
 from tidelake.write.conflicts import Footprint, is_base, is_new_base
 from tidelake.write.context import FileOptions, WriteContext
-from tidelake.write.partition import PartitionTask, groups_needed, has_any_key, stored_keys, write_partition
+from tidelake.write.files import open_markers, put_markers
+from tidelake.write.partition import PartitionTask, has_any_key, plan_partition, stored_keys
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare, to_arrow
-from tidelake.write.rows import KEY, PATH
-from tidelake.write.transaction import Commit, Transaction, recover
+from tidelake.write.rows import KEY, PATH, key_order
+from tidelake.write.transaction import Commit, Transaction, WriteStart, in_transaction
+from tidelake.write.txn import TXN_KEY, Txn
 
 OPERATIONS = {
     "insert": "INSERT",
@@ -58,6 +62,8 @@ class WriteRequest:
     event_time_field: str | None = None
     known: Timeline | None = None
     """The timeline as of which the rows were read from the table (a delete's), so that later changes conflict."""
+    txn: Txn | None = None
+    options: WriterOptions = field(default_factory=WriterOptions)
 
 
 def write(storage: Storage, clock: Clock, data: object, request: WriteRequest) -> Commit:
@@ -69,17 +75,10 @@ def write(storage: Storage, clock: Clock, data: object, request: WriteRequest) -
     rows = prepare(incoming, schema, source.config)
     if request.operation in ("upsert", "insert_overwrite", "insert_overwrite_table"):
         rows = deduplicate(rows, schema, source.config)
-    recover(storage, source.config, clock)
-    transaction = Transaction(
-        storage,
-        source.config,
-        clock,
-        action_of(source.config, request),
-        OPERATIONS[request.operation],
-        known=request.known,
-        schema_known=source.timeline,
+    return in_transaction(
+        start_of(source, clock, request),
+        lambda transaction: _write(storage, clock, source, transaction, schema, rows, request),
     )
-    return _or_taken_back(transaction, lambda: _write(storage, clock, source, transaction, schema, rows, request))
 
 
 def delete_partitions(storage: Storage, clock: Clock, partitions: Sequence[str], request: WriteRequest) -> Commit:
@@ -90,38 +89,33 @@ def delete_partitions(storage: Storage, clock: Clock, partitions: Sequence[str],
         if path.split("/")[0] == ".hoodie" or bool(path) != source.config.is_partitioned:
             raise InvalidError(f"{path!r} is no partition of the table", value=path, table=storage.uri)
     schema = table_schema(source).declared
-    recover(storage, source.config, clock)
-    transaction = Transaction(
-        storage,
-        source.config,
-        clock,
-        "replacecommit",
-        OPERATIONS["delete_partitions"],
-        schema_known=source.timeline,
-    )
 
-    def retire() -> Commit:
+    def retire(transaction: Transaction) -> Commit:
         slices = old_slices(storage, source, transaction, partitions)
         context = context_of(source.config, schema, transaction.instant, request)
         replaced = {part: tuple(s.file_id for s in found) for part, found in slices.items() if found}
         footprint = replace(footprint_of([], replaced), replaced_partitions=frozenset(partitions))
         return transaction.commit((), footprint, extra_metadata(context, request), replaced)
 
-    return _or_taken_back(transaction, retire)
+    return in_transaction(start_of(source, clock, request), retire)
 
 
-def _or_taken_back(transaction: Transaction, run: Callable[[], Commit]) -> Commit:
-    """Run a write to its end; an error takes it back, the death of the process leaves it to the next writer."""
-    try:
-        return run()
-    except Exception:
-        done = transaction.abort()
-        if done is None:
-            raise
-        return done
+def start_of(source: TableSource, clock: Clock, request: WriteRequest) -> WriteStart:
+    """What a request is to the transaction."""
+    return WriteStart(
+        source.storage,
+        source.config,
+        clock,
+        _action_of(source.config, request),
+        OPERATIONS[request.operation],
+        source.timeline,
+        request.known,
+        request.txn,
+        request.options,
+    )
 
 
-def action_of(config: TableConfig, request: WriteRequest) -> str:
+def _action_of(config: TableConfig, request: WriteRequest) -> str:
     """The timeline action of an operation."""
     if request.operation in REPLACING:
         return "replacecommit"
@@ -138,10 +132,12 @@ def _write(
     request: WriteRequest,
 ) -> Commit:
     context = context_of(source.config, schema, transaction.instant, request)
-    parts = by_partition(rows, is_sorted=request.operation == "bulk_insert")
+    parts = by_partition(rows)
     replacing = request.operation in REPLACING
     whole = request.operation == "insert_overwrite_table"
-    slices = old_slices(storage, source, transaction, None if whole else list(parts))
+    looks = replacing or request.operation != "bulk_insert" or context.buckets is not None
+    slices = old_slices(storage, source, transaction, None if whole else [path for path, _ in parts]) if looks else {}
+    commits = source.reader.commits(transaction.start.completed_writes) if looks else {}
     kind = "overwrite" if replacing else request.operation
     tasks = [
         PartitionTask(
@@ -149,15 +145,12 @@ def _write(
             () if replacing else slices.get(path, ()),
             kind,
             f"{number}-0-0",
-            tuple(
-                f"{clock.new_id()}-0"
-                for _ in range(groups_needed(part, context.files.target_base_bytes, context.buckets))
-            ),
-            may_have_blanks(slices.get(path, ()), source.reader.commits(transaction.start.completed_writes)),
+            clock.new_id(),
+            may_have_blanks(slices.get(path, ()), commits),
         )
-        for number, (path, part) in enumerate(parts.items())
+        for number, (path, _) in enumerate(parts)
     ]
-    stats = tuple(stat for written in _run(storage, context, tasks, list(parts.values())) for stat in written)
+    stats = _run(storage, context, tasks, [partial(taken, rows, here, kind) for _, here in parts])
     replaced = {p: tuple(s.file_id for s in found) for p, found in slices.items() if found} if replacing else {}
     return finish(storage, transaction, context, request, stats, replaced)
 
@@ -188,35 +181,35 @@ def finish(
 
 
 def _run(
-    storage: Storage, context: WriteContext, tasks: list[PartitionTask], parts: list[pa.Table]
-) -> list[list[WriteStat]]:
-    def one(pair: tuple[PartitionTask, pa.Table]) -> list[WriteStat]:
-        return write_partition(storage, context, *pair)
-
-    if len(tasks) <= 1:
-        return [one(pair) for pair in zip(tasks, parts, strict=True)]
+    storage: Storage, context: WriteContext, tasks: list[PartitionTask], parts: list[Callable[[], pa.Table]]
+) -> tuple[WriteStat, ...]:
+    """Plan every partition's files, name them in one marker file, and write them; side by side on threads."""
+    open_markers(storage, context.instant)
     with ThreadPoolExecutor(max(1, os.cpu_count() or 1)) as pool:
-        return list(pool.map(one, zip(tasks, parts, strict=True)))
+        planned = list(pool.map(lambda task, part: plan_partition(storage, context, task, part()), tasks, parts))
+        files = [file for of_partition in planned for file in of_partition]
+        put_markers(storage, context.instant, 0, [(file.path, file.kind) for file in files])
+        return tuple(pool.map(lambda file: file.write(), files))
 
 
-def by_partition(rows: pa.Table, *, is_sorted: bool = False) -> dict[str, pa.Table]:
-    """The rows of each partition, in the order they came or sorted by key. Rows move once, whatever the number."""
-    if rows.num_rows == 0:
-        return {}
-    encoded = rows.column(PATH).combine_chunks().dictionary_encode()
+def by_partition(rows: pa.Table) -> list[tuple[str, npt.NDArray[np.int64]]]:
+    """Which rows each partition has, in the order they came."""
+    encoded = rows.column(PATH).combine_chunks()
     paths = encoded.dictionary.to_pylist()
-    if len(paths) == 1 and not is_sorted:
-        return {paths[0]: rows}
     numbers = np.asarray(encoded.indices)
-    order = np.argsort(numbers, kind="stable")
-    ends = np.cumsum(np.bincount(numbers, minlength=len(paths)))
-    bounds = list(zip(paths, [0, *ends[:-1]], ends, strict=True))
-    if is_sorted:
-        keys = pl.Series("key", rows.column(KEY), dtype=pl.String)
-        for _, start, end in bounds:
-            order[start:end] = order[start:end][keys[order[start:end]].arg_sort().to_numpy()]
-    moved = rows.take(pa.array(order))
-    return {path: moved.slice(int(start), int(end - start)) for path, start, end in sorted(bounds)}
+    # Small numbers are sorted by radix.
+    order = np.argsort(numbers.astype(np.uint16) if len(paths) < 2**16 else numbers, kind="stable")
+    counts = np.bincount(numbers, minlength=len(paths))
+    ends = np.cumsum(counts)
+    bounds = zip(paths, ends - counts, ends, strict=True)
+    return sorted(((path, order[start:end]) for path, start, end in bounds if end > start), key=itemgetter(0))
+
+
+def taken(rows: pa.Table, here: npt.NDArray[np.int64], kind: str) -> pa.Table:
+    """The rows of one partition; those of a bulk insert by key, so that key ranges of files do not overlap."""
+    if kind == "bulk_insert":
+        here = here[key_order(rows.column(KEY).combine_chunks(), here)]
+    return rows.take(pa.array(here))
 
 
 def context_of(config: TableConfig, schema: pa.Schema, instant: str, request: WriteRequest) -> WriteContext:
@@ -251,8 +244,9 @@ def footprint_of(
 
 def extra_metadata(context: WriteContext, request: WriteRequest) -> dict[str, str]:
     """What the commit says beside its files: the caller's metadata and the schema."""
-    if "schema" in request.extra_metadata:
-        raise InvalidError("the metadata key 'schema' is the table's own", value="schema")
+    for own in ("schema", TXN_KEY):
+        if own in request.extra_metadata:
+            raise InvalidError(f"the metadata key {own!r} is the table's own", value=own)
     return {**request.extra_metadata, "schema": context.schema_text}
 
 

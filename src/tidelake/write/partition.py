@@ -1,4 +1,6 @@
-"""Writing the rows of one partition: the function that every engine runs. Arrow in, files and their statistics out.
+"""Writing the rows of one partition: what every engine runs. Arrow in, files and their statistics out.
+
+First it is found which files there will be, then markers name them, all of a task's in one file, then they are written.
 
 Merge-on-read: rows whose key a file group has go to a log of that group, the others to new base files; a new base version
 of an existing group is made by compaction alone. Copy-on-write: a group that gets rows is rewritten, and new rows fill
@@ -7,7 +9,7 @@ small groups first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +18,7 @@ import pyarrow as pa
 
 from tidelake.config import TableType
 from tidelake.errors import InternalError, UnsupportedError
-from tidelake.filegroup import FileSlice
+from tidelake.filegroup import BaseFile, FileSlice
 from tidelake.format.commit_metadata import WriteStat
 from tidelake.format.delete_block import DELETE_TYPE
 from tidelake.format.names import BaseFileName, LogFileName
@@ -28,7 +30,7 @@ from tidelake.storage import Storage
 from tidelake.write.blanks import refuse_older_than_blanked
 from tidelake.write.context import WriteContext
 from tidelake.write.deletes import delete_entries
-from tidelake.write.files import ensure_partition, write_base, write_log
+from tidelake.write.files import ensure_partition, join, write_base, write_log
 from tidelake.write.rows import HELPERS, KEY, stored_rows
 
 _COMPRESSED_SHARE = 0.35
@@ -44,100 +46,130 @@ class PartitionTask:
     operation: str
     """insert, bulk_insert, overwrite, upsert, delete (by the rows' ordering values) or delete_unconditional."""
     token: str
-    new_ids: tuple[str, ...]
-    """Ids for file groups that the task may have to make."""
+    new_id: str
+    """What the ids of the file groups that the task makes begin with."""
     blanked: frozenset[str] = frozenset()
     """File groups whose logs may hold unconditional deletes."""
 
 
-def write_partition(
+@dataclass(frozen=True, slots=True)
+class PlannedFile:
+    """A file that is about to be written."""
+
+    path: str
+    kind: str
+    """What its marker says: CREATE, or MERGE for a new version of a base file."""
+    write: Callable[[], WriteStat]
+
+
+def plan_partition(
     storage: Storage,
     context: WriteContext,
     task: PartitionTask,
     rows: pa.Table,
     places: npt.NDArray[np.int64] | None = None,
-) -> list[WriteStat]:
-    """Write rows (with their helper columns) of one partition.
+) -> list[PlannedFile]:
+    """Which files the rows (with their helper columns) of one partition become.
 
     ``places`` is for each row the number of the slice that has its key (-1: none), if it was looked up before.
     """
-    ensure_partition(storage, task.path, context.instant)
-    result: list[WriteStat] = []
+    if not task.slices:
+        ensure_partition(storage, task.path, context.instant)
+    is_rewritten = context.config.table_type is TableType.COPY_ON_WRITE
+    change = _rewrite if is_rewritten else _append
     if context.buckets is not None and task.operation != "overwrite":
-        places = _bucket_places(context, task, rows)
-        is_rewritten = context.config.table_type is TableType.COPY_ON_WRITE
-        return (_rewrite if is_rewritten else _append)(storage, context, task, rows, places, result)
+        return change(storage, context, task, rows, _bucket_places(context, task, rows))
     if task.operation in ("insert", "bulk_insert", "overwrite"):
-        alive = rows.filter(pa.array(~_deleted(rows, context)))
-        if task.operation == "insert" and context.config.table_type is TableType.COPY_ON_WRITE:
-            return _rewrite(storage, context, task, alive, np.full(alive.num_rows, -1, dtype=np.int64), result)
-        _new_groups(storage, context, task, alive, result)
-        return result
+        alive = _taken(rows, np.flatnonzero(~_deleted(rows, context)))
+        if task.operation == "insert" and is_rewritten:
+            return _rewrite(storage, context, task, alive, np.full(alive.num_rows, -1, dtype=np.int64))
+        return _new_groups(storage, context, task, alive)
     if places is None:
         places = locate(storage, task.slices, rows.column(KEY).combine_chunks())
-    if context.config.table_type is TableType.COPY_ON_WRITE:
-        return _rewrite(storage, context, task, rows, places, result)
-    return _append(storage, context, task, rows, places, result)
+    return change(storage, context, task, rows, places)
 
 
 def _append(
-    storage: Storage,
-    context: WriteContext,
-    task: PartitionTask,
-    rows: pa.Table,
-    places: npt.NDArray[np.int64],
-    result: list[WriteStat],
-) -> list[WriteStat]:
+    storage: Storage, context: WriteContext, task: PartitionTask, rows: pa.Table, places: npt.NDArray[np.int64]
+) -> list[PlannedFile]:
     deletes_all = task.operation.startswith("delete")
     deleted = np.ones(rows.num_rows, dtype=np.bool_) if deletes_all else _deleted(rows, context)
     unconditional = task.operation == "delete_unconditional"
-    for number in np.unique(places[places >= 0]):
-        file_slice = task.slices[int(number)]
-        here = places == number
-        data = rows.take(pa.array(np.flatnonzero(here & ~deleted)))
-        gone = rows.take(pa.array(np.flatnonzero(here & deleted)))
+    planned: list[PlannedFile] = []
+    for number, here in _groups(places):
+        file_slice = task.slices[number]
+        data = _taken(rows, here[~deleted[here]])
+        gone = rows.take(pa.array(here[deleted[here]]))
         if context.merge.is_event_time and file_slice.file_id in task.blanked and data.num_rows:
             refuse_older_than_blanked(storage, context, file_slice, data)
-        stored = stored_rows(data, context.instant, file_slice.file_id, _task_number(task))
         entries = (
             delete_entries(gone, context, unconditional=unconditional) if gone.num_rows else pa.array([], DELETE_TYPE)
         )
         name = LogFileName(file_slice.file_id, context.instant, 1, task.token)
-        result.append(write_log(storage, context, name, task.path, stored, entries))
-    fresh = rows.take(pa.array(np.flatnonzero((places < 0) & ~deleted)))
-    _new_groups(storage, context, task, fresh, result)
-    return result
+
+        def write(name: LogFileName = name, data: pa.Table = data, entries: pa.StructArray = entries) -> WriteStat:
+            stored = stored_rows(data, context.instant, task.path, name.file_id, _task_number(task))
+            return write_log(storage, context, name, task.path, stored, entries)
+
+        planned.append(PlannedFile(join(task.path, str(name)), "CREATE", write))
+    fresh = np.flatnonzero((places < 0) & ~deleted)
+    return planned + _new_groups(storage, context, task, _taken(rows, fresh))
 
 
 def _rewrite(
-    storage: Storage,
-    context: WriteContext,
-    task: PartitionTask,
-    rows: pa.Table,
-    places: npt.NDArray[np.int64],
-    result: list[WriteStat],
-) -> list[WriteStat]:
+    storage: Storage, context: WriteContext, task: PartitionTask, rows: pa.Table, places: npt.NDArray[np.int64]
+) -> list[PlannedFile]:
     deletes_all = task.operation.startswith("delete")
     if not deletes_all and context.buckets is None:
         places = _fill_small_groups(context, task, rows, places)
-    schema = with_meta(context.schema)
-    for number in np.unique(places[places >= 0]):
-        file_slice = task.slices[int(number)]
-        if file_slice.base is None:
+    planned: list[PlannedFile] = []
+    for number, here in _groups(places):
+        base = task.slices[number].base
+        if base is None:
             raise InternalError("a copy-on-write file group has no base file", instant=context.instant)
-        name = BaseFileName(file_slice.file_id, task.token, context.instant)
-        incoming = rows.take(pa.array(np.flatnonzero(places == number)))
-        stored = stored_rows(incoming, context.instant, str(name), _task_number(task))
-        records = records_of(stored, context.merge, are_deletes=deletes_all)
-        old = read_base(storage, file_slice.base, schema)
-        combine = merge_whole if context.merge.partial_mode is None else merge_partial
-        merged = pa.Table.from_batches(_renamed(combine(old, records, context.merge), str(name)), schema)
-        stat = write_base(storage, context, name, task.path, merged, str(file_slice.base.name))
-        result.append(stat)
-    if not deletes_all:
-        fresh = rows.take(pa.array(np.flatnonzero((places < 0) & ~_deleted(rows, context))))
-        _new_groups(storage, context, task, fresh, result)
-    return result
+        name = BaseFileName(task.slices[number].file_id, task.token, context.instant)
+
+        def write(name: BaseFileName = name, base: BaseFile = base, here: npt.NDArray[np.int64] = here) -> WriteStat:
+            merged = _merged(storage, context, task, base, name, _taken(rows, here))
+            return write_base(storage, context, name, task.path, merged, str(base.name))
+
+        planned.append(PlannedFile(join(task.path, str(name)), "MERGE", write))
+    if deletes_all:
+        return planned
+    fresh = np.flatnonzero((places < 0) & ~_deleted(rows, context))
+    return planned + _new_groups(storage, context, task, _taken(rows, fresh))
+
+
+def _merged(
+    storage: Storage,
+    context: WriteContext,
+    task: PartitionTask,
+    base: BaseFile,
+    name: BaseFileName,
+    incoming: pa.Table,
+) -> pa.Table:
+    """The rows of a base file with what comes in."""
+    schema = with_meta(context.schema)
+    stored = stored_rows(incoming, context.instant, task.path, str(name), _task_number(task))
+    records = records_of(stored, context.merge, are_deletes=task.operation.startswith("delete"))
+    combine = merge_whole if context.merge.partial_mode is None else merge_partial
+    merged = combine(read_base(storage, base, schema), records, context.merge)
+    return pa.Table.from_batches(_renamed(merged, str(name)), schema)
+
+
+def _groups(places: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """Each group that rows go to, with the numbers of its rows, in their order."""
+    order = np.argsort(places, kind="stable")
+    numbers, counts = np.unique(places[order], return_counts=True)
+    ends = np.cumsum(counts)
+    for number, start, end in zip(numbers, ends - counts, ends, strict=True):
+        if number >= 0:
+            yield int(number), order[start:end]
+
+
+def _taken(rows: pa.Table, here: npt.NDArray[np.int64]) -> pa.Table:
+    """These rows; nothing is copied if they are all."""
+    return rows if len(here) == rows.num_rows else rows.take(pa.array(here))
 
 
 def _fill_small_groups(
@@ -159,29 +191,30 @@ def _fill_small_groups(
     return filled
 
 
-def _new_groups(
-    storage: Storage, context: WriteContext, task: PartitionTask, rows: pa.Table, result: list[WriteStat]
-) -> None:
+def _new_groups(storage: Storage, context: WriteContext, task: PartitionTask, rows: pa.Table) -> list[PlannedFile]:
+    planned: list[PlannedFile] = []
     if rows.num_rows == 0:
-        return
-    ids = iter(task.new_ids)
-    for file_id, part in _new_parts(context, rows, ids):
+        return planned
+    for file_id, part in _new_parts(context, rows, task.new_id):
         name = BaseFileName(file_id, task.token, context.instant)
-        stored = stored_rows(part, context.instant, str(name), _task_number(task))
-        result.append(write_base(storage, context, name, task.path, stored, None))
+
+        def write(name: BaseFileName = name, part: pa.Table = part) -> WriteStat:
+            stored = stored_rows(part, context.instant, task.path, str(name), _task_number(task))
+            return write_base(storage, context, name, task.path, stored, None)
+
+        planned.append(PlannedFile(join(task.path, str(name)), "CREATE", write))
+    return planned
 
 
-def _new_parts(context: WriteContext, rows: pa.Table, ids: Iterator[str]) -> Iterator[tuple[str, pa.Table]]:
+def _new_parts(context: WriteContext, rows: pa.Table, new_id: str) -> Iterator[tuple[str, pa.Table]]:
     """The file groups that new rows make: by size, or one for each bucket."""
     if context.buckets is None:
         each = max(1, int(context.files.target_base_bytes / _row_bytes(rows)))
-        for start in range(0, rows.num_rows, each):
-            yield next(ids), rows.slice(start, each)
+        for number, start in enumerate(range(0, rows.num_rows, each)):
+            yield f"{new_id}-{number}", rows.slice(start, each)
         return
-    numbers = _bucket_numbers(context, rows)
-    for number in np.unique(numbers):
-        unique = next(ids).removesuffix("-0")
-        yield bucket_file_id(int(number), unique), rows.take(pa.array(np.flatnonzero(numbers == number)))
+    for number, here in _groups(_bucket_numbers(context, rows)):
+        yield bucket_file_id(number, new_id), _taken(rows, here)
 
 
 def _bucket_numbers(context: WriteContext, rows: pa.Table) -> npt.NDArray[np.int64]:
@@ -209,13 +242,6 @@ def _bucket_places(context: WriteContext, task: PartitionTask, rows: pa.Table) -
             )
         slots[bucket] = number
     return slots[_bucket_numbers(context, rows)]
-
-
-def groups_needed(rows: pa.Table, target_bytes: int, buckets: int | None = None) -> int:
-    """How many new file groups these rows may need at most."""
-    if buckets is not None:
-        return min(buckets, int(rows.num_rows))
-    return int(-(-rows.num_rows // max(1, int(target_bytes / _row_bytes(rows))))) + 1
 
 
 def is_small(file_slice: FileSlice, context: WriteContext) -> bool:

@@ -67,9 +67,14 @@ def evolved_schema(table_schema: pa.Schema, data_schema: pa.Schema) -> pa.Schema
 
 
 def prepare(data: pa.Table, schema: pa.Schema, config: TableConfig) -> pa.Table:
-    """Rows in the table's schema with their key and partition path beside them."""
-    table = data.combine_chunks()
-    batches = table.to_batches()
+    """Rows in the table's schema, in one piece, with their key and partition path beside them."""
+    batches = data.combine_chunks().to_batches()
+    if len(batches) > 1:
+        raise InvalidError(
+            f"one column of these {data.num_rows} rows has more than 2 GiB of text, too much for one write in process",
+            value=data.num_rows,
+            hint="write in several batches, or on Spark",
+        )
     # Nulls where they may not be are looked for when the keys are there, which the refusal names.
     given = frozenset(data.column_names)
     lenient = pa.schema([f.with_nullable(f.nullable or f.name in given) for f in schema], metadata=schema.metadata)
@@ -88,10 +93,12 @@ def deduplicate(rows: pa.Table, schema: pa.Schema, config: TableConfig) -> pa.Ta
     frame = pl.DataFrame(
         {
             "key": pl.Series("key", rows.column(KEY), dtype=pl.String),
-            "path": pl.Series("path", rows.column(PATH), dtype=pl.String),
+            "path": np.asarray(rows.column(PATH).combine_chunks().indices),
             "row": np.arange(rows.num_rows, dtype=np.int64),
         }
     )
+    if frame["key"].n_unique() == frame.height:
+        return rows
     doubled = frame.filter(pl.struct("key", "path").is_duplicated())
     if doubled.height == 0:
         return rows

@@ -17,6 +17,7 @@ from tidelake.filegroup.listing import list_all
 from tidelake.format.names import State, TimelineName, parse_base_name, parse_log_name
 from tidelake.format.plans import InstantInfo, RollbackPlan, RollbackRequest
 from tidelake.format.service_metadata import RollbackMetadata, RollbackPartitionMetadata
+from tidelake.locking import Lock
 from tidelake.storage import Storage
 from tidelake.timeline import Instant, Timeline, TimelineReader
 from tidelake.timeline.transitions import HEARTBEAT_DIR, Publication, Published, Transitions
@@ -26,9 +27,9 @@ _BATCH_MARKERS = "MARKERS"
 _SYNC = b"tidelake-rollbck"
 
 
-def rollback(storage: Storage, config: TableConfig, clock: Clock, instant: Instant) -> str:
+def rollback(storage: Storage, config: TableConfig, clock: Clock, instant: Instant, lock: Lock | None = None) -> str:
     """Roll back a pending instant; returns the rollback's own instant."""
-    moves = Transitions(storage, config, clock)
+    moves = Transitions(storage, config, clock, lock)
     files = _files_of(storage, instant.requested_time)
     plan = _plan(storage, instant, files)
 
@@ -42,13 +43,13 @@ def rollback(storage: Storage, config: TableConfig, clock: Clock, instant: Insta
         return Publication("rollback", State.REQUESTED, None, lambda _: plan.encode(_SYNC))
 
     own = moves.publish(decide).instant
-    finish_rollback(storage, config, clock, own)
+    finish_rollback(storage, config, clock, own, lock)
     return own
 
 
-def finish_rollback(storage: Storage, config: TableConfig, clock: Clock, own: str) -> None:
+def finish_rollback(storage: Storage, config: TableConfig, clock: Clock, own: str, lock: Lock | None = None) -> None:
     """Carry out a published rollback, from wherever it was left."""
-    moves = Transitions(storage, config, clock)
+    moves = Transitions(storage, config, clock, lock)
     reader = TimelineReader(storage, config)
     plan = reader.record(RollbackPlan, str(TimelineName(own, "rollback", State.REQUESTED)))
     if plan.instant_to_rollback is None:

@@ -14,20 +14,21 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tidelake._clock import Clock
-from tidelake.config import TableConfig
+from tidelake.config import TableConfig, WriterOptions
 from tidelake.errors import ConflictError, NotFoundError, TidelakeError, UnavailableError
 from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from tidelake.format.names import State, TimelineName
 from tidelake.format.plans import RequestedReplaceMetadata, RollbackPlan
+from tidelake.locking import Lock, make_lock
 from tidelake.storage import Storage
 from tidelake.timeline import Instant, Timeline, TimelineReader
 from tidelake.timeline.transitions import HEARTBEAT_DIR, Publication, Published, Transitions
 from tidelake.write.conflicts import Footprint, check_conflicts, check_schema
+from tidelake.write.heartbeat import beating
 from tidelake.write.metadata_table import retire_metadata_table
 from tidelake.write.rollback import delete_markers, finish_rollback, marked_files, rollback
+from tidelake.write.txn import TXN_KEY, Earlier, Txn, find_repeat
 
-HEARTBEAT_INTERVAL_MS = 60_000
-TOLERABLE_MISSES = 2
 _SYNC = b"tidelake-commit!"
 _JUDGE = ".hoodie/.tidelake/judge"
 
@@ -40,6 +41,8 @@ class Commit:
     completion_time: str
     operation: str
     stats: tuple[WriteStat, ...] = field(repr=False)
+    is_repeat: bool = False
+    """The batch had been written before (``txn``): this is the commit that has it, and nothing was written again."""
 
     @property
     def rows_written(self) -> int:
@@ -47,42 +50,85 @@ class Commit:
         return sum(stat.num_writes or 0 for stat in self.stats)
 
 
+@dataclass(frozen=True, slots=True)
+class WriteStart:
+    """What a write is, before it has an instant.
+
+    ``known`` is the timeline as of which its rows were read, if they were: what changed since conflicts.
+    ``schema_known`` is the one as of which its schema was.
+    """
+
+    storage: Storage
+    config: TableConfig
+    clock: Clock
+    action: str
+    operation: str
+    schema_known: Timeline
+    known: Timeline | None = None
+    txn: Txn | None = None
+    options: WriterOptions = field(default_factory=WriterOptions)
+
+
+def in_transaction(start: WriteStart, run: Callable[[Transaction], Commit]) -> Commit:
+    """Begin a write, run it to its end and say what became true.
+
+    An error takes the write back; the death of the process leaves it to the next writer.
+    """
+    if start.txn is not None:
+        earlier = find_repeat(start.txn, start.schema_known, TimelineReader(start.storage, start.config))
+        if earlier is not None:
+            return _repeat(earlier)
+    lock = make_lock(start.options.lock, start.storage, start.clock)
+    recover(start.storage, start.config, start.clock, start.options, lock)
+    transaction = Transaction(start, lock)
+    with beating(start.storage, transaction.instant, start.options.heartbeat_ms):
+        try:
+            return run(transaction)
+        except _RepeatedError as repeated:
+            transaction.abort()
+            return _repeat(repeated.earlier)
+        except Exception:
+            done = transaction.abort()
+            if done is None:
+                raise
+            return done
+
+
+class _RepeatedError(Exception):
+    """Another process has written the same batch meanwhile."""
+
+    def __init__(self, earlier: Earlier) -> None:
+        super().__init__(earlier.requested_time)
+        self.earlier = earlier
+
+
+def _repeat(earlier: Earlier) -> Commit:
+    commit = earlier.commit
+    return Commit(
+        earlier.requested_time, earlier.completion_time, commit.operation_type or "", commit.stats, is_repeat=True
+    )
+
+
 class Transaction:
     """One write under way."""
 
-    def __init__(
-        self,
-        storage: Storage,
-        config: TableConfig,
-        clock: Clock,
-        action: str,
-        operation: str,
-        *,
-        known: Timeline | None = None,
-        schema_known: Timeline | None = None,
-    ) -> None:
-        """Begin a write.
-
-        ``known`` is the timeline as of which its rows were read, if they were: what changed since conflicts.
-        ``schema_known`` is the one as of which its schema was.
-        """
-        self._storage = storage
-        self._config = config
-        self._clock = clock
-        self._action = action
-        self._operation = operation
-        self._known = known
-        self._schema_known = schema_known
+    def __init__(self, start: WriteStart, lock: Lock) -> None:
+        """Begin a write."""
+        self._storage = start.storage
+        self._config = start.config
+        self._clock = start.clock
+        self._action = start.action
+        self._operation = start.operation
+        self._known = start.known
+        self._schema_known = start.schema_known
+        self._txn = start.txn
+        self._lock = lock
         self._stats: tuple[WriteStat, ...] = ()
-        self._moves = Transitions(storage, config, clock)
-        self._reader = TimelineReader(storage, config)
-        profile = CommitMetadata({}, False, {}, 1, operation).encode(_SYNC)
-        requested = RequestedReplaceMetadata(version=None).encode(_SYNC) if action == "replacecommit" else b""
-        self.instant, self.start = self._moves.begin(action, requested, profile)
-
-    def beat(self) -> None:
-        """Show that the write lives."""
-        self._storage.put(f"{HEARTBEAT_DIR}/{self.instant}", b"")
+        self._moves = Transitions(start.storage, start.config, start.clock, lock)
+        self._reader = TimelineReader(start.storage, start.config)
+        profile = CommitMetadata({}, False, {}, 1, start.operation).encode(_SYNC)
+        requested = RequestedReplaceMetadata(version=None).encode(_SYNC) if start.action == "replacecommit" else b""
+        self.instant, self.start = self._moves.begin(start.action, requested, profile)
 
     def commit(
         self,
@@ -107,8 +153,12 @@ class Transaction:
                     table=self._storage.uri,
                     hint="redo the write; let long writes beat more often",
                 )
+            if self._txn is not None:
+                earlier = find_repeat(self._txn, timeline, self._reader, self._schema_known)
+                if earlier is not None:
+                    raise _RepeatedError(earlier)
             check_conflicts(footprint, self._known or self.start, timeline, self._reader, has_inserted_key)
-            check_schema(extra.get("schema"), self._schema_known or self.start, timeline, self._reader)
+            check_schema(extra.get("schema"), self._schema_known, timeline, self._reader)
             retire_metadata_table(self._storage, self._clock)
             return Publication(self._action, State.COMPLETED, self.instant, lambda _: metadata.encode(_SYNC))
 
@@ -122,7 +172,8 @@ class Transaction:
         """
         with suppress(TidelakeError):
             try:
-                rollback(self._storage, self._config, self._clock, Instant(self.instant, self._action, State.INFLIGHT))
+                pending = Instant(self.instant, self._action, State.INFLIGHT)
+                rollback(self._storage, self._config, self._clock, pending, self._lock)
             except ConflictError:
                 mine = self._moves.load().by_time.get(self.instant)
                 if mine is not None:
@@ -140,6 +191,8 @@ class Transaction:
         self, stats: tuple[WriteStat, ...], extra: Mapping[str, str], replaced: Mapping[str, tuple[str, ...]] | None
     ) -> CommitMetadata:
         by_partition: dict[str, tuple[WriteStat, ...]] = {}
+        if self._txn is not None:
+            extra = {**extra, TXN_KEY: self._txn.encode()}
         for stat in stats:
             part = stat.partition_path or ""
             by_partition[part] = (*by_partition.get(part, ()), stat)
@@ -163,13 +216,20 @@ class Transaction:
         return False
 
 
-def recover(storage: Storage, config: TableConfig, clock: Clock) -> list[str]:
+def recover(
+    storage: Storage,
+    config: TableConfig,
+    clock: Clock,
+    options: WriterOptions | None = None,
+    lock: Lock | None = None,
+) -> list[str]:
     """Finish what dead writers left: pending rollbacks, and writes whose heartbeat has expired. Returns their instants."""
-    timeline = Transitions(storage, config, clock).load()
+    dead_after_ms = (options or WriterOptions()).dead_after_ms
+    timeline = Transitions(storage, config, clock, lock).load()
     recovered: list[str] = []
     for instant in timeline.pending:
         if instant.action == "rollback":
-            finish_rollback(storage, config, clock, instant.requested_time)
+            finish_rollback(storage, config, clock, instant.requested_time, lock)
             recovered.append(instant.requested_time)
     candidates = [
         i for i in timeline.pending if i.is_write and i.pending_action in ("commit", "deltacommit", "replacecommit")
@@ -180,9 +240,9 @@ def recover(storage: Storage, config: TableConfig, clock: Clock) -> list[str]:
     now_ms = storage.head(_JUDGE).modified_ms
     for instant in candidates:
         sign_ms = _last_sign_ms(storage, config, instant)
-        if sign_ms is not None and now_ms - sign_ms > HEARTBEAT_INTERVAL_MS * TOLERABLE_MISSES:
+        if sign_ms is not None and now_ms - sign_ms > dead_after_ms:
             try:
-                rollback(storage, config, clock, instant)
+                rollback(storage, config, clock, instant, lock)
             except ConflictError:
                 continue
             recovered.append(instant.requested_time)

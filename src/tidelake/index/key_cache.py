@@ -1,0 +1,99 @@
+"""The keys of base files, kept in memory between look-ups: base files never change, and a stream of writes asks again.
+
+What is kept is bounded by its bytes; the file that was asked for longest ago goes first. Look-ups are exact: a sorted hash
+finds the candidate, and the key itself is compared.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidelake import _limits
+
+Hashes = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class FileKeys:
+    """The keys of one base file, by their hashes."""
+
+    keys: pa.Array
+    hashes: Hashes
+    """Sorted."""
+    order: npt.NDArray[np.int32]
+    """At which row the key of each hash is."""
+    is_distinct: bool
+
+    @staticmethod
+    def of(keys: pa.Array) -> FileKeys:
+        hashes = key_hashes(keys)
+        order = np.argsort(hashes)
+        hashes = hashes[order]
+        return FileKeys(keys, hashes, order.astype(np.int32), not bool((hashes[1:] == hashes[:-1]).any()))
+
+    def present(self, wanted: pa.Array, wanted_hashes: Hashes) -> npt.NDArray[np.int64]:
+        """The rows of the wanted keys that the file has."""
+        if not self.is_distinct:  # a key stands twice, or two keys have one hash
+            return np.flatnonzero(np.asarray(pc.is_in(wanted, value_set=self.keys)))
+        if len(self.hashes) == 0:
+            return np.empty(0, dtype=np.int64)
+        at = np.minimum(np.searchsorted(self.hashes, wanted_hashes), len(self.hashes) - 1)
+        rows = np.flatnonzero(self.hashes[at] == wanted_hashes)
+        if len(rows) == 0:
+            return rows
+        same = pc.equal(wanted.take(pa.array(rows)), self.keys.take(pa.array(self.order[at[rows]])))
+        found: npt.NDArray[np.int64] = rows[np.asarray(same)]
+        return found
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes in memory."""
+        return int(self.keys.nbytes + self.hashes.nbytes + self.order.nbytes)
+
+
+def key_hashes(keys: pa.Array) -> Hashes:
+    """A hash of each key, the same within this process."""
+    return pl.Series("key", keys, dtype=pl.String).hash().to_numpy()
+
+
+class KeyCache:
+    """The keys of the base files that were asked for last. For any number of threads."""
+
+    def __init__(self, bound_bytes: int) -> None:
+        self._bound_bytes = bound_bytes
+        self._files: OrderedDict[tuple[str, str, int], FileKeys] = OrderedDict()
+        self._bytes = 0
+        self._guard = threading.Lock()
+
+    def get(self, file: tuple[str, str, int]) -> FileKeys | None:
+        """What is kept of a file (its table, path and size)."""
+        with self._guard:
+            found = self._files.get(file)
+            if found is not None:
+                self._files.move_to_end(file)
+            return found
+
+    def put(self, file: tuple[str, str, int], keys: FileKeys) -> None:
+        """Keep a file's keys, unless they alone are more than may be kept."""
+        if keys.size_bytes > self._bound_bytes:
+            return
+        with self._guard:
+            if file in self._files:
+                return
+            self._files[file] = keys
+            self._bytes += keys.size_bytes
+            while self._bytes > self._bound_bytes:
+                _, oldest = self._files.popitem(last=False)
+                self._bytes -= oldest.size_bytes
+
+
+KEPT = KeyCache(_limits.KEY_CACHE_BYTES)
+"""This process's."""
