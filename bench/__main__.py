@@ -1,6 +1,7 @@
 """``make bench``: prints each data path beside its floor, from one run.
 
-``python -m bench [--rows N] [PART...]`` runs only some parts: in_process, on_spark, memory.
+``python -m bench [--rows N] [PART...]`` runs only some parts: in_process, on_spark, memory (of reading), write_in_process,
+write_on_spark, write_growth, write_memory, writers.
 """
 
 from __future__ import annotations
@@ -8,41 +9,74 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-from bench import reading
+from bench import reading, writing
 from bench.measure import Results
-from bench.tables import make_one_slice, make_trips
+from bench.tables import make_batches, make_one_slice, make_trips
 
-PARTS = ("in_process", "on_spark", "memory")
+READING = ("in_process", "on_spark", "memory")
+WRITING = ("write_in_process", "write_on_spark", "write_growth", "write_memory", "writers")
+PARTS = (*READING, *WRITING)
 
 
 def main() -> None:
     """Make the tables, run the parts, say how it went."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all by default")
-    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--rows", type=int, help="2,000,000 for reading and 3,000,000 for writing by default")
     given = parser.parse_args()
+    parts = given.parts or PARTS
+    unknown = [part for part in parts if part not in PARTS]
+    if unknown:
+        parser.error(f"no part {unknown[0]!r}")
     results = Results()
+    print(
+        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; medians, ours and floor in turns: ours, floor, ratio"
+    )
     with tempfile.TemporaryDirectory() as folder:
-        trips = make_trips(Path(folder) / "trips", given.rows)
-        print(f"{given.rows:,} rows x 10 columns (and 5 meta columns), made by our own writer (bench/tables.py);")
-        print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; medians of runs in turns: ours, floor, ratio\n")
-        for part in given.parts or PARTS:
-            if part == "in_process":
-                reading.in_process(results, trips)
-            elif part == "on_spark":
-                reading.on_spark(results, trips)
-            elif part == "memory":
-                make_one_slice(Path(folder) / "one_slice", given.rows)
-                reading.memory(trips, Path(folder) / "one_slice")
-            else:
-                parser.error(f"no part {part!r}")
+        _reading(results, Path(folder), [part for part in parts if part in READING], given.rows or 2_000_000)
+    with tempfile.TemporaryDirectory() as folder:
+        _writing(results, Path(folder), [part for part in parts if part in WRITING], given.rows or 3_000_000)
     missed = [row[0] for row in results.rows if row[3] > row[4]]
     print(
         f"\n{len(results.rows) - len(missed)} of {len(results.rows)} aims met"
         + "".join(f"\n  missed: {m}" for m in missed)
     )
+
+
+def _reading(results: Results, folder: Path, parts: Sequence[str], rows: int) -> None:
+    if not parts:
+        return
+    trips = make_trips(folder / "trips", rows)
+    print(f"\nreading: {rows:,} rows x 10 columns (and 5 meta columns), made by our own writer")
+    for part in parts:
+        if part == "in_process":
+            reading.in_process(results, trips)
+        elif part == "on_spark":
+            reading.on_spark(results, trips)
+        else:
+            make_one_slice(folder / "one_slice", rows)
+            reading.memory(trips, folder / "one_slice")
+
+
+def _writing(results: Results, folder: Path, parts: Sequence[str], rows: int) -> None:
+    if not parts:
+        return
+    print(f"\nwriting: {rows:,} rows x 10 columns in 20 partitions, then 5 x (5 % updates + 1 % inserts)")
+    batches = make_batches(folder / "input", rows)
+    for part in parts:
+        if part == "write_in_process":
+            writing.in_process(results, batches, folder)
+        elif part == "write_on_spark":
+            writing.on_spark(results, batches, folder)
+        elif part == "write_growth":
+            writing.growth(results, folder, rows)
+        elif part == "write_memory":
+            writing.memory(folder, rows // 3)
+        else:
+            writing.writers(folder)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import gc
+import json
+import os
 import statistics
+import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 
 @dataclass
@@ -20,14 +25,15 @@ class Results:
     ) -> float:
         """Run both in turns; print medians in seconds, their ratio, and the aim."""
         mine, theirs = timed_in_turns((ours, floor), repeats)
-        return self._report(what, mine, theirs, aim)
+        return self.report(what, mine, theirs, aim)
 
     def against(self, what: str, ours: Callable[[], object], theirs_s: float, aim: float, repeats: int = 3) -> float:
         """As ``compare``, where the other one was measured in a process of its own, just before."""
         (mine,) = timed_in_turns((ours,), repeats)
-        return self._report(what, mine, theirs_s, aim)
+        return self.report(what, mine, theirs_s, aim)
 
-    def _report(self, what: str, mine: float, theirs: float, aim: float) -> float:
+    def report(self, what: str, mine: float, theirs: float, aim: float) -> float:
+        """Print two times, their ratio, and the aim."""
         ratio = mine / theirs
         self.rows.append((what, mine, theirs, ratio, aim))
         verdict = "ok" if ratio <= aim else "MISS"
@@ -46,3 +52,15 @@ def timed_in_turns(tasks: tuple[Callable[[], object], ...], repeats: int) -> lis
             if round_number:
                 found.append(time.perf_counter() - started)
     return [statistics.median(found) for found in times]
+
+
+def apache_hudi(*words: str) -> dict[str, Any] | None:
+    """What Apache Hudi on Spark took, in a process and an environment of its own; None if that is not set up."""
+    home = Path(os.environ.get("TIDELAKE_HUDI_ENV", "var/hudi-env"))
+    jar = os.environ.get("HUDI_BUNDLE_JAR") or next((str(path) for path in home.glob("hudi-spark*.jar")), None)
+    if not (home / "bin" / "python").exists() or jar is None:
+        return None
+    command = [str(home / "bin" / "python"), "bench/hudi_jvm.py", jar, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found

@@ -19,7 +19,7 @@ from tidelake.query import ScanRequest, TableSource, plan_scan, read_base, read_
 from tidelake.storage import open_input, open_storage
 
 
-def _peak_bytes() -> int:
+def peak_bytes() -> int:
     """The peak of this process alone; ``ru_maxrss`` would count the parent's size at the fork too."""
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found is not None
@@ -39,7 +39,7 @@ def main(path: str) -> None:
     next(read_base(source.storage, smallest.base, pa.schema(list(plan.work_schema)[:1])))
     before = psutil.Process().memory_info().rss
     rows = sum(batch.num_rows for batch in read_slice(source.storage, plan, largest))
-    peak = _peak_bytes()
+    peak = peak_bytes()
     records = read_logs(source.storage, largest.logs, plan.merge, plan.log_context)
     with open_input(source.storage, largest.base.path) as file:
         group = pq.ParquetFile(file).read_row_group(0, columns=plan.work_schema.names)

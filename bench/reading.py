@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import pyarrow.parquet as pq
 from hudi import HudiTable
 
 import tidelake as tl
-from bench.measure import Results
+from bench.measure import Results, apache_hudi
 from bench.tables import SCHEMA, Trips
 from tidelake.format.log_block import read_blocks
 
@@ -142,10 +141,5 @@ def _plain_polars(trips: Trips) -> pa.Table:
 
 
 def _apache_hudi(path: Path) -> float | None:
-    home = Path(os.environ.get("TIDELAKE_HUDI_ENV", "var/hudi-env"))
-    jar = os.environ.get("HUDI_BUNDLE_JAR") or next((str(path) for path in home.glob("hudi-spark*.jar")), None)
-    if not (home / "bin" / "python").exists() or jar is None:
-        return None
-    command = [str(home / "bin" / "python"), "bench/hudi_jvm.py", jar, str(path), "3", *COLUMNS]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return statistics.median(json.loads(done.stdout.strip().splitlines()[-1])["seconds"])
+    found = apache_hudi("read", str(path), "3", *COLUMNS)
+    return None if found is None else statistics.median(found["seconds"])

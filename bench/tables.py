@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import tidelake as tl
 
@@ -109,3 +110,47 @@ def _rows(rng: np.random.Generator, keys: pa.Array, parts: pa.Array | pa.Chunked
         "trip": pa.array(rng.integers(0, 2**62, count)),
     }
     return pa.table(columns, schema=SCHEMA)
+
+
+@dataclass(frozen=True)
+class Batches:
+    """What is written: parquet folders, and how many rows the first has."""
+
+    folder: Path
+    rows: int
+    upserts: int
+
+    def table(self, name: str) -> pa.Table:
+        return pq.read_table(self.folder / name)
+
+    @property
+    def names(self) -> list[str]:
+        return [f"upsert_{number}" for number in range(self.upserts)]
+
+
+def make_batches(folder: Path, rows: int, upserts: int = 5, parts: int = 20, share: float = 0.05) -> Batches:
+    """A bulk load and upserts, each of updates of a share of its rows, and a fifth as many inserts."""
+    rng = np.random.default_rng(11)
+    keys = _uuids(rng, rows)
+    base = _rows(rng, keys, _texts(rng, rows, "p", parts), day=0)
+    _save(base, folder / "base", 4)
+    changed = int(rows * share)
+    for number in range(upserts):
+        chosen = pa.array(np.sort(rng.permutation(rows)[:changed]))
+        updates = _rows(rng, keys.take(chosen), base["part"].take(chosen), day=number + 1)
+        fresh = changed // 5
+        inserts = _rows(rng, _uuids(rng, fresh), _texts(rng, fresh, "p", parts), day=number + 1)
+        _save(pa.concat_tables([updates, inserts]), folder / f"upsert_{number}", 1)
+    return Batches(folder, rows, upserts)
+
+
+def rows_of(rng: np.random.Generator, rows: int, partition: str) -> pa.Table:
+    """Rows of one partition."""
+    return _rows(rng, _uuids(rng, rows), pa.array([partition] * rows), day=0)
+
+
+def _save(table: pa.Table, folder: Path, files: int) -> None:
+    folder.mkdir(parents=True)
+    each = -(-table.num_rows // files)
+    for number in range(files):
+        pq.write_table(table.slice(number * each, each), folder / f"{number}.parquet", compression="zstd")

@@ -1,98 +1,218 @@
-"""A crash at every storage operation of a write, then recovery by the next writer: the state before, or the state after."""
+"""A crash or a wrong answer at every storage operation of every write and of its rollback, then recovery."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 import tidelake as tl
-from tidelake.storage import Fault, FaultyStorage, MemoryStorage, SimulatedCrash
+from crash.crash_points import (
+    EXPIRED_S,
+    MODES,
+    OPERATIONS,
+    SHAPES,
+    AbortCase,
+    Case,
+    RollbackCase,
+    Shape,
+    World,
+    attempt,
+    check_files,
+    examine,
+    faults,
+    rows,
+    state,
+)
+from model.deep import IS_DEEP
+from model.one_thread import in_one_thread
+from tidelake.errors import NotATableError
+from tidelake.storage import Fault, FaultyStorage, LocalStorage, MemoryStorage, SimulatedCrash, local
 from tidelake.testing import ManualClock
 
-SCHEMA = "id bigint, name string, ts bigint, day string"
-Rows = dict[int, tuple[str, int]]
-EXPIRED_S = 600.0
+MOR, COW = "MERGE_ON_READ", "COPY_ON_WRITE"
+SAMPLE = [
+    Case(Shape(MOR, "SIMPLE"), "upsert"),
+    Case(Shape(COW, "SIMPLE"), "insert_overwrite"),
+    Case(Shape(MOR, "BUCKET"), "delete_keys"),
+    Case(Shape(COW, "BUCKET"), "upsert"),
+    RollbackCase(Shape(MOR, "SIMPLE"), "upsert"),
+    AbortCase(Shape(COW, "SIMPLE"), "upsert"),
+]
+ALL = [
+    *(Case(shape, operation) for shape in SHAPES for operation in OPERATIONS),
+    *(RollbackCase(shape, operation) for shape in SHAPES for operation in OPERATIONS),
+    *(AbortCase(shape, "upsert") for shape in SHAPES),
+]
+CASES = ALL if IS_DEEP else SAMPLE
+DISK = [case for case in CASES if type(case) is Case][: None if IS_DEEP else 2]
 
 
-def rows(*entries: tuple[int, str, int]) -> pa.Table:
-    return pa.table(
-        {
-            "id": pa.array([e[0] for e in entries], pa.int64()),
-            "name": [e[1] for e in entries],
-            "ts": pa.array([e[2] for e in entries], pa.int64()),
-            "day": [f"d{e[0] % 2}" for e in entries],
-        }
-    )
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_one_thread(monkeypatch)
 
 
-OPERATIONS: dict[str, Callable[[tl.Table], object]] = {
-    "upsert": lambda t: t.upsert(rows((1, "new", 5), (2, "late", 0), (7, "fresh", 1))),
-    "insert": lambda t: t.insert(rows((7, "fresh", 1), (8, "fresh", 1))),
-    "insert_overwrite": lambda t: t.insert_overwrite(rows((3, "over", 1))),
-    "delete_partitions": lambda t: t.delete_partitions(["day=d1"]),
-}
+@pytest.fixture(scope="module", autouse=True)
+def counts() -> Iterator[Counter[str]]:
+    """How many points were tried; printed with ``-s``, for docs/reliability.md."""
+    yield COUNTS
+    print(f"\ncrash points: {dict(COUNTS)}, {sum(COUNTS.values())} in all")
 
 
-def start(table_type: str) -> tuple[MemoryStorage, ManualClock]:
-    clock = ManualClock(seed=1)
-    storage = MemoryStorage(clock=clock)
-    table = tl.create_table(
-        "memory",
-        SCHEMA,
-        name="crash",
-        record_key="id",
-        partition_by="day",
-        ordering_fields="ts",
-        table_type=table_type,
-        storage=storage,
-        clock=clock,
-    )
-    table.upsert(rows((1, "a", 1), (2, "b", 1), (3, "c", 1), (4, "d", 1)))
-    return storage, clock
+COUNTS: Counter[str] = Counter()
 
 
-def state(storage: object) -> Rows:
-    found = tl.open_table("memory", storage=storage).scan(columns=["id", "name", "ts"]).to_arrow().to_pylist()
-    assert len(found) == len({row["id"] for row in found}), "a key stands twice"
-    return {row["id"]: (row["name"], row["ts"]) for row in found}
-
-
-def outcomes(operation: str, table_type: str) -> tuple[Rows, Rows, range]:
-    """The state before, the state after, and the numbers of the storage operations between."""
-    storage, clock = start(table_type)
-    before = state(storage)
-    counted = FaultyStorage(storage, clock=clock)
-    table = tl.open_table("memory", storage=counted, clock=clock)
-    opened = counted.operations
-    OPERATIONS[operation](table)
-    return before, state(storage), range(opened + 1, counted.operations + 1)
-
-
-@pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
-@pytest.mark.parametrize("operation", OPERATIONS)
-@pytest.mark.parametrize("kind", ["crash_before", "crash_after"])
-def test_write_crash_at_every_operation_recovers_to_before_or_after(operation: str, table_type: str, kind: str) -> None:
-    """Wherever a writer dies, readers see all of its write or nothing, and the next writer goes on without a person."""
-    before, after, numbers = outcomes(operation, table_type)
-    assert before != after
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_crash_at_every_operation_recovers_to_before_or_after(case: Case, mode: str) -> None:
+    """Wherever it goes wrong, readers see all of a write or nothing, and the next writer goes on without a person."""
     seen = set()
-    for at in numbers:
-        storage, clock = start(table_type)
-        faulty = FaultyStorage(storage, [Fault(at, kind)], clock=clock)
-        table = tl.open_table("memory", storage=faulty, clock=clock)
-        with pytest.raises(SimulatedCrash):
-            OPERATIONS[operation](table)
+    for at in case.numbers:
+        last = case.numbers.stop - at if mode == "lost_then_dead" and IS_DEEP else 1
+        for then in range(1, last + 1):
+            COUNTS[mode] += 1
+            world = case.begin()
+            told = attempt(case, world, faults(mode, at, then))
+            try:
+                seen.add(examine(case, world, told))
+            except (AssertionError, tl.TidelakeError) as error:
+                raise AssertionError(f"{case}, {mode} at {at} then {then}, told {told}: {error}") from error
+    assert True in seen or isinstance(case, AbortCase)
+    assert False in seen or mode == "lost"
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if type(case) is Case], ids=str)
+def test_second_crash_during_the_recovery_recovers_to_before_or_after(case: Case) -> None:
+    """The next writer may die at any operation too: the one after it finds the table as whole."""
+    step = 1 if IS_DEEP else 13
+    for first in case.numbers[::step]:
+        world = case.begin()
+        attempt(case, world, [Fault(first, "crash_after")])
+        world.clock.advance(EXPIRED_S)
+        recovery = _From(case, world, first)
+        for at in recovery.numbers[first % step :: step]:
+            COUNTS["second"] += 1
+            again = recovery.begin()
+            told = attempt(recovery, again, [Fault(at, "crash_after")])
+            try:
+                examine(recovery, again, told)
+            except (AssertionError, tl.TidelakeError) as error:
+                raise AssertionError(f"{recovery}, second crash at {at}: {error}") from error
+
+
+class _From(RollbackCase):
+    """The recovery from a given state."""
+
+    def __init__(self, case: Case, world: World, first: int) -> None:
+        super().__init__(case.shape, case.operation)
+        object.__setattr__(self, "world", world)
+        object.__setattr__(self, "first", first)
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}-after-{self.first}"
+
+    def begin(self) -> World:
+        return self.world.copy()
+
+    __hash__ = object.__hash__
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_crash_of_create_table_leaves_a_table_or_nothing(shape: Shape, mode: str) -> None:
+    """A creation that went wrong at any operation left the whole table or none, and the next one says which."""
+    counted = FaultyStorage(MemoryStorage())
+    shape.create(counted, ManualClock())
+    for at in range(1, counted.operations + 1):
+        COUNTS[mode] += 1
+        clock = ManualClock()
+        storage = MemoryStorage(clock=clock)
+        told = "ok"
+        try:
+            shape.create(FaultyStorage(storage, faults(mode, at)), clock)
+        except SimulatedCrash:
+            told = "dead"
+        except tl.TidelakeError:
+            told = "error"
+        try:
+            tl.open_table("memory", storage=storage)
+        except NotATableError:
+            assert told != "ok"
+            shape.create(storage, clock)
+        else:
+            with pytest.raises(tl.InvalidError, match="is a table already"):
+                shape.create(storage, clock)
+        tl.open_table("memory", storage=storage, clock=clock).upsert(rows((1, "a", 1)))
+        assert state(storage) == {1: ("a", 1)}
+
+
+class TornDisk:
+    """A local disk on which the process dies with half of the bytes of one temporary file written."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+        self.at = at
+        self.puts = 0
+        self.is_dead = False
+        write, unlink = local.write_all, local.unlink
+        monkeypatch.setattr(local, "unlink", lambda target: False if self.is_dead else unlink(target))
+
+        def torn(file: int, data: bytes) -> None:
+            self.puts += 1
+            if self.puts == self.at:
+                write(file, data[: len(data) // 2])
+                self.is_dead = True
+                raise SimulatedCrash(f"within put {self.puts}")
+            write(file, data)
+
+        monkeypatch.setattr(local, "write_all", torn)
+
+
+def age(root: Path) -> None:
+    """Let hours pass for heartbeats, instants and temporary files."""
+    for folder in (".hoodie/.heartbeat", ".hoodie/timeline", ".hoodie/.tidelake/tmp"):
+        for path in (root / folder).glob("*"):
+            old_s = path.stat().st_mtime - 2 * 60 * 60
+            os.utime(path, (old_s, old_s))
+
+
+@pytest.mark.parametrize("case", DISK, ids=str)
+def test_torn_temporary_file_at_every_put_on_a_local_disk_recovers(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a local disk a put tears in its temporary file, which nobody lists, and which a later writer sweeps."""
+    made = LocalStorage(tmp_path / "made")
+    table = case.shape.create(made, None)
+    table.upsert(rows((1, "a", 1), (2, "b", 1), (3, "c", 1)))
+    table.upsert(rows((4, "d", 1), (1, "a", 2)))
+    took_place = set()
+    for at in itertools.count(1):
+        root = tmp_path / str(at)
+        shutil.copytree(tmp_path / "made", root)
+        storage = LocalStorage(root)
+        with pytest.MonkeyPatch.context() as patch:
+            disk = TornDisk(patch, at)
+            try:
+                case.run(tl.open_table(str(root), storage=storage))
+            except SimulatedCrash:
+                assert list((root / ".hoodie/.tidelake/tmp").iterdir())
+        if not disk.is_dead:
+            break
+        COUNTS["torn temporary file"] += 1
         crashed = state(storage)
-        assert crashed in (before, after), f"operation {at}: readers saw a part"
-        clock.advance(EXPIRED_S)
-        next_table = tl.open_table("memory", storage=storage, clock=clock)
-        next_table.upsert(rows((100, "next", 1)))
+        assert crashed in (case.before, case.after), at
+        age(root)
+        tl.open_table(str(root), storage=storage).upsert(rows((100, "next", 1)))
         recovered = state(storage)
         assert recovered.pop(100) == ("next", 1)
-        assert recovered in (before, after), f"operation {at}: recovery lost or doubled something"
-        assert recovered == after or crashed == before, f"operation {at}: a visible write went away"
-        assert not next_table.timeline.pending, f"operation {at}: {next_table.timeline.pending}"
-        seen.add(recovered == after)
-    assert seen == {True, False}
+        assert recovered in (case.before, case.after), at
+        assert recovered == case.after or crashed == case.before, at
+        check_files(storage)
+        assert not list((root / ".hoodie/.tidelake/tmp").iterdir()), "the torn file was not swept"
+        took_place.add(recovered == case.after)
+    assert took_place == {True, False}

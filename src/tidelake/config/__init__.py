@@ -1,10 +1,22 @@
 """Options and table configuration."""
 
 from tidelake.config.options import READ_OPTIONS, Option, ReadOptions, UnknownOptionWarning, read_options
-from tidelake.config.table_config import MergeMode, PartialUpdateMode, TableConfig, TableType, parse_table_config
+from tidelake.config.table_config import (
+    EVENT_TIME_FIELD,
+    EVENT_TIME_UNIT,
+    EVENT_TIME_UNITS,
+    MergeMode,
+    PartialUpdateMode,
+    TableConfig,
+    TableType,
+    parse_table_config,
+)
 from tidelake.config.write_options import WRITE_OPTIONS, LockOptions, WriterOptions, writer_options
 
 __all__ = [
+    "EVENT_TIME_FIELD",
+    "EVENT_TIME_UNIT",
+    "EVENT_TIME_UNITS",
     "READ_OPTIONS",
     "WRITE_OPTIONS",
     "LockOptions",

@@ -14,6 +14,10 @@ from typing import TypeVar
 from tidelake.errors import CorruptError, UnsupportedError
 
 SUPPORTED_VERSIONS = (8, 9)
+EVENT_TIME_FIELD = "hoodie.payload.event.time.field"
+EVENT_TIME_UNIT = "hoodie.payload.event.time.unit"
+EVENT_TIME_UNITS = ("s", "ms", "us")
+INDEX_TYPES = ("SIMPLE", "GLOBAL_SIMPLE", "BUCKET")
 E = TypeVar("E", bound=Enum)
 
 MERGE_PROPERTY_PREFIX = "hoodie.record.merge.property."
@@ -67,6 +71,11 @@ class TableConfig:
     properties: Mapping[str, str]
     buckets: int | None = None
     """How many buckets a partition has, if the table's file groups are made by hashing."""
+    is_global: bool = False
+    """Whether a key stands once in the whole table, not once in each partition."""
+    event_time_field: str | None = None
+    event_time_unit: str | None = None
+    """The unit of an event-time column of numbers: s, ms or us."""
 
     @property
     def is_partitioned(self) -> bool:
@@ -101,15 +110,32 @@ def parse_table_config(properties: Mapping[str, str]) -> TableConfig:
         create_schema_text=properties.get("hoodie.table.create.schema") or None,
         properties=dict(properties),
         buckets=_buckets(properties),
+        event_time_field=properties.get(EVENT_TIME_FIELD) or properties.get("tidelake.event.time.field") or None,
+        event_time_unit=_event_time_unit(properties),
+        is_global=_index_type(properties) == "GLOBAL_SIMPLE"
+        and bool(_list(properties, "hoodie.table.partition.fields")),
     )
 
 
-def _buckets(properties: Mapping[str, str]) -> int | None:
+def _event_time_unit(properties: Mapping[str, str]) -> str | None:
+    unit = properties.get(EVENT_TIME_UNIT, "").strip().lower() or None
+    if unit is not None and unit not in EVENT_TIME_UNITS:
+        raise UnsupportedError(
+            f"{EVENT_TIME_UNIT}={unit} is unknown, known are {', '.join(EVENT_TIME_UNITS)}", value=unit
+        )
+    return unit
+
+
+def _index_type(properties: Mapping[str, str]) -> str:
     kind = properties.get("hoodie.index.type", "SIMPLE").upper()
-    if kind == "SIMPLE":
+    if kind not in INDEX_TYPES:
+        raise UnsupportedError(f"hoodie.index.type={kind} is not known here, only {', '.join(INDEX_TYPES)}", value=kind)
+    return kind
+
+
+def _buckets(properties: Mapping[str, str]) -> int | None:
+    if _index_type(properties) != "BUCKET":
         return None
-    if kind != "BUCKET":
-        raise UnsupportedError(f"hoodie.index.type={kind} is not known here, only SIMPLE and BUCKET", value=kind)
     text = properties.get("hoodie.bucket.index.num.buckets", "4")
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 10**8):
         raise CorruptError(f"hoodie.bucket.index.num.buckets is {text!r}, no count of buckets", value=text)

@@ -1,6 +1,7 @@
 """Who sees which files: the visible file slices of a table at a point in time.
 
-A file is visible iff its instant completed (in time for the view), or was archived: names decide, contents never.
+A file is visible iff its instant completed (in time for the view), or was archived: names decide, contents never. What
+is earlier than the active timeline counts as archived, unless a rollback or restore names it and the history does not.
 A *view* is the timeline cut at a point: now, at a requested time (``as_of``, as Apache Hudi travels), or at a
 completion time (``as_of_completion``: what a reader at that moment saw).
 
@@ -92,6 +93,8 @@ class TableView:
             return active
         first = self._timeline.first_active
         if first is None or instant >= first:
+            return False
+        if instant in self._taken_back and instant not in self._archived_completions:
             return False
         return self._includes(instant, None)
 
@@ -185,6 +188,11 @@ class TableView:
     def _visible_active(self) -> dict[str, bool]:
         included = {i.requested_time for i in self.instants}
         return {i.requested_time: i.requested_time in included for i in self._timeline.instants if i.is_write}
+
+    @cached_property
+    def _taken_back(self) -> frozenset[str]:
+        """Instants that were rolled back: a writer that was taken for dead may still make files that carry them."""
+        return frozenset(target for taker in self._timeline.takers for target in self._reader.targets(taker))
 
     @cached_property
     def _archived_completions(self) -> dict[str, str]:

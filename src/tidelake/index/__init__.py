@@ -2,7 +2,7 @@
 
 from tidelake.index.bucket import bucket_file_id, bucket_numbers, bucket_of
 from tidelake.index.keygen import KeyGenerator, record_keys, value_text
-from tidelake.index.simple import locate
+from tidelake.index.simple import locate, matches
 
 __all__ = [
     "KeyGenerator",
@@ -10,6 +10,7 @@ __all__ = [
     "bucket_numbers",
     "bucket_of",
     "locate",
+    "matches",
     "record_keys",
     "value_text",
 ]

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from tidelake.config import TableConfig
 from tidelake.errors import InvalidError, UnsupportedError
 from tidelake.filegroup import NULL_PARTITION, PartitionCodec
+from tidelake.index.time_paths import TimePaths
 
 NULL_KEY = "__null__"
 EMPTY_KEY = "__empty__"
@@ -30,10 +31,11 @@ class KeyGenerator:
     key_fields: tuple[str, ...]
     is_complex: bool
     codec: PartitionCodec
+    time_paths: TimePaths | None = None
 
     @staticmethod
     def of(config: TableConfig) -> KeyGenerator:
-        if config.key_generator not in ("SIMPLE", "COMPLEX", "NON_PARTITION"):
+        if config.key_generator not in ("SIMPLE", "COMPLEX", "NON_PARTITION", "TIMESTAMP"):
             raise UnsupportedError(
                 f"tables with the key generator {config.key_generator} are not written",
                 value=config.key_generator,
@@ -48,7 +50,8 @@ class KeyGenerator:
                 hint="upgrade the table to version 9 with Apache Hudi",
             )
         is_complex = config.key_generator == "COMPLEX" or len(config.record_key_fields) > 1
-        return KeyGenerator(config.record_key_fields, is_complex, PartitionCodec.of(config))
+        time_paths = TimePaths.of(config.properties) if config.key_generator == "TIMESTAMP" else None
+        return KeyGenerator(config.record_key_fields, is_complex, PartitionCodec.of(config), time_paths)
 
     def keys(self, batch: pa.RecordBatch | pa.Table) -> pa.Array:
         """The record key of each row; null and empty keys are refused."""
@@ -59,6 +62,8 @@ class KeyGenerator:
         fields = self.codec.fields
         if not fields:
             return pa.DictionaryArray.from_arrays(np.zeros(batch.num_rows, dtype=np.int32), pa.array([""], pa.string()))
+        if self.time_paths is not None:
+            return self._times(batch, self.time_paths)
         coded = [_coded(batch.column(field), field) for field in fields]
         numbers = coded[0].numbers
         for column in coded[1:]:
@@ -73,6 +78,27 @@ class KeyGenerator:
                 hint="set hoodie.datasource.write.partitionpath.urlencode=true when the table is made",
             )
         return pa.DictionaryArray.from_arrays(numbers.astype(np.int32), pa.array(paths, pa.string()))
+
+    def _times(self, batch: pa.RecordBatch | pa.Table, time_paths: TimePaths) -> pa.DictionaryArray:
+        (field,) = self.codec.fields
+        column = _whole(batch.column(field))
+        texts, bad = time_paths.texts(column, field)
+        if bad.any():
+            at = np.flatnonzero(bad)
+            value = column[int(at[0])]
+            raise InvalidError(
+                f"the partition column {field!r} holds no time of the kind {time_paths.type} in {len(at)} rows "
+                f"({value}), for the keys {self._sample(batch, bad)}",
+                value=field,
+            )
+        encoded = texts.dictionary_encode()
+        paths = pa.array([self.codec.segment(0, text) for text in encoded.dictionary.to_pylist()], pa.string())
+        return pa.DictionaryArray.from_arrays(encoded.indices, paths)
+
+    def _sample(self, batch: pa.RecordBatch | pa.Table, rows: npt.NDArray[np.bool_]) -> str:
+        """Some keys of these rows, for a message."""
+        some = batch.select(list(self.key_fields)).take(pa.array(np.flatnonzero(rows)[:SAMPLES]))
+        return ", ".join(self.keys(some).to_pylist())
 
     def _path(self, values: tuple[str | None, ...]) -> str:
         segments = [self._segment(level, value) for level, value in enumerate(values)]

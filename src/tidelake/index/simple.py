@@ -6,7 +6,7 @@ that it has none of the wanted keys.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,15 @@ _BLOOM_FROM = 0.5
 def locate(storage: Storage, slices: Sequence[FileSlice], keys: pa.Array) -> npt.NDArray[np.int64]:
     """For each key the number of the slice that has it, -1 if none has."""
     found = np.full(len(keys), -1, dtype=np.int64)
+    for number, present in matches(storage, slices, keys):
+        found[present] = number
+    return found
+
+
+def matches(
+    storage: Storage, slices: Sequence[FileSlice], keys: pa.Array
+) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """The number of each slice that has some of the keys, with the places of these; a key may be in several."""
     hashes = key_hashes(keys)
     for number, file_slice in enumerate(slices):
         if file_slice.base is None:
@@ -37,9 +46,9 @@ def locate(storage: Storage, slices: Sequence[FileSlice], keys: pa.Array) -> npt
                 hint="compact the table with Apache Hudi first",
             )
         held = _held(storage, file_slice.base, keys)
-        if held is not None:
-            found[held.present(keys, hashes)] = number
-    return found
+        present = None if held is None else held.present(keys, hashes)
+        if present is not None and len(present):
+            yield number, present
 
 
 def _held(storage: Storage, base: BaseFile, wanted: pa.Array) -> FileKeys | None:

@@ -265,15 +265,23 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in table.schema], schema=table.schema)
 
 
-def records_of(rows: pa.Table, spec: MergeSpec, *, are_deletes: bool = False) -> LogRecords:
-    """Stored rows that come from nowhere but memory, as the newer side of a merge; or their unconditional deletes."""
+def records_of(
+    rows: pa.Table, spec: MergeSpec, *, are_deletes: bool = False, deletes: Mask | None = None
+) -> LogRecords:
+    """Stored rows that come from nowhere but memory, as the newer side of a merge; or their unconditional deletes.
+
+    ``deletes`` says row by row which are deletes, ``are_deletes`` that all are.
+    """
     builder = _Builder(spec, LogContext(rows.schema, frozenset(), {}, frozenset()))
     builder.add_rows(_one_batch(rows))
     made = builder.build()
-    if not are_deletes:
+    if are_deletes:
+        deletes = np.ones(rows.num_rows, dtype=np.bool_)
+    if deletes is None:
         return made
     gone = made.entries.with_columns(
-        pl.lit(DATA_DELETE, dtype=pl.Int8).alias("kind"), pl.lit(True).alias("unconditional")
+        pl.Series("kind", np.where(deletes, DATA_DELETE, made.entries["kind"].to_numpy()).astype(np.int8)),
+        pl.Series("unconditional", deletes | made.entries["unconditional"].to_numpy()),
     )
     return LogRecords(made.rows, gone, made.partials)
 

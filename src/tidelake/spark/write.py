@@ -4,7 +4,8 @@ Rows are spread by partition path and a part of the key's hash, so that one hot 
 versions of a key meet in one; adaptive execution joins small pieces. A task runs the same functions as a write in process:
 deduplicate, look up, write. What comes back to the driver are file statistics alone. Copy-on-write rewrites whole file
 groups: there the first tasks only look up, and a second shuffle brings the rows of each file group to one task
-(``write/spread.py``).
+(``write/spread.py``). On a table with a global index one more shuffle comes first, by key alone, and finds where each row
+goes.
 
 Files of failed or repeated attempts carry their own token; those that no statistic names are removed before the commit.
 """
@@ -36,23 +37,28 @@ from tidelake.storage import Storage, open_storage
 from tidelake.timeline import Timeline, TimelineReader, load_timeline
 from tidelake.write.blanks import may_have_blanks
 from tidelake.write.context import WriteContext
+from tidelake.write.event_time import refuse_implausible_times
 from tidelake.write.files import open_markers, put_markers
 from tidelake.write.job import (
+    DEDUPLICATED,
     REPLACING,
     WriteRequest,
     by_partition,
     context_of,
     finish,
     old_slices,
+    refuse_blanks,
     start_of,
     taken,
 )
+from tidelake.write.moves import route
 from tidelake.write.partition import PartitionTask, PlannedFile, plan_partition, salts_of
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare
-from tidelake.write.rows import KEY, PATH, PLACE, SALT
+from tidelake.write.rows import GONE, KEY, PATH, PLACE, SALT
 from tidelake.write.spread import SALTS, placed, tagged
 from tidelake.write.transaction import Commit, Transaction, in_transaction
 
+Slices = Mapping[str, tuple[FileSlice, ...]]
 _SPREAD = {
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "true",
     "spark.sql.adaptive.coalescePartitions.minPartitionSize": "1b",
@@ -69,10 +75,14 @@ def write_on_spark(storage: Storage, clock: Clock, frame: DataFrame, request: Wr
     deletes = request.operation.startswith("delete")
     schema = known if deletes else evolved_schema(known, spark_json_to_arrow(data.schema.json()))
 
+    refuse_blanks(source.config, request)
+
     def run(transaction: Transaction) -> Commit:
         context = context_of(source.config, schema, transaction.instant, request)
         open_markers(storage, context.instant)
-        stats, partitions = _run(storage, context, data, transaction.start, request.operation)
+        is_global = source.config.is_global and request.operation == "upsert"
+        slices = old_slices(storage, source, transaction, None) if is_global else None
+        stats, partitions = _run(storage, context, data, transaction.start, request.operation, slices)
         replaced = _replaced(storage, source, transaction, partitions, request)
         return finish(storage, transaction, context, request, stats, replaced)
 
@@ -93,40 +103,64 @@ def typed_error(error: PySparkException) -> TidelakeError | PySparkException:
 
 
 def _run(
-    storage: Storage, context: WriteContext, data: DataFrame, start: Timeline, operation: str
+    storage: Storage,
+    context: WriteContext,
+    data: DataFrame,
+    start: Timeline,
+    operation: str,
+    slices: Slices | None,
 ) -> tuple[tuple[WriteStat, ...], list[str]]:
-    """Write the files; their statistics, and the partitions that had rows."""
+    """Write the files; their statistics, and the partitions that had rows.
+
+    ``slices`` are those of the whole table, for upserts that may move rows between partitions.
+    """
     uri, options = storage.uri, storage.options
+    is_tagged = _is_tagged(context, operation)
     helpers = [pa.field(KEY, pa.string()), pa.field(PATH, pa.string()), pa.field(SALT, pa.int64())]
     prepared_schema = pa.schema([*context.schema, *helpers])
-    tagged_schema = prepared_schema.append(pa.field(PLACE, pa.string()))
-    is_tagged = _is_tagged(context, operation)
+    place, gone = pa.field(PLACE, pa.int64()), pa.field(GONE, pa.bool_())
+    routed_schema = pa.schema([*prepared_schema, *([] if slices is None else [gone, place])])
+    tagged_schema = pa.schema([*routed_schema, place]) if is_tagged and slices is None else routed_schema
 
     def make_ready(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if batch.num_rows:
                 made = prepare(pa.Table.from_batches([batch]), context.schema, context.config)
+                if not operation.startswith("delete"):
+                    refuse_implausible_times(made, context.config)
                 salt = salts_of(made, context)
                 yield from made.append_column(SALT, pa.array(salt)).cast(prepared_schema).to_batches()
 
-    def look_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def settle(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = _gathered(batches, prepared_schema)
         if rows.num_rows:
-            yield from _tag_task(open_storage(uri, options), context, start, operation, rows)
+            best = deduplicate(_with_coded_paths(rows), context.schema, context.config)
+            if slices is not None:
+                best = route(open_storage(uri, options), context, slices, best)
+            yield from best.select(routed_schema.names).cast(routed_schema).to_batches()
+
+    def look_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = _gathered(batches, routed_schema)
+        if rows.num_rows:
+            for made in _tag_task(open_storage(uri, options), context, start, operation, rows, slices):
+                yield from made.select(tagged_schema.names).cast(tagged_schema).to_batches()
 
     def write_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = _gathered(batches, tagged_schema if is_tagged else prepared_schema)
+        rows = _gathered(batches, tagged_schema)
         if rows.num_rows:
-            done = _write_task(open_storage(uri, options), context, start, operation, rows)
+            done = _write_task(open_storage(uri, options), context, start, operation, rows, slices)
             yield pa.record_batch([pa.array([pickle.dumps(done)], pa.binary())], names=["done"])
 
-    spread = data.mapInArrow(make_ready, spark_schema(prepared_schema))
+    ready = data.mapInArrow(make_ready, spark_schema(prepared_schema))
+    if context.config.is_global and operation in DEDUPLICATED:
+        # All versions of a key meet, whatever their partitions.
+        ready = ready.repartition(F.col(KEY)).mapInArrow(settle, spark_schema(routed_schema))
     if context.buckets is None:
-        spread = spread.withColumn(SALT, F.pmod(F.hash(F.col(KEY)), F.lit(SALTS)).cast("long"))
-    spread = spread.repartition(F.col(PATH), F.col(SALT))
+        ready = ready.withColumn(SALT, F.pmod(F.hash(F.col(KEY)), F.lit(SALTS)).cast("long"))
+    ready = ready.repartition(F.col(PATH), F.col(SALT))
     if is_tagged:
-        spread = spread.mapInArrow(look_up, spark_schema(tagged_schema)).repartition(F.col(PATH), F.col(SALT))
-    written = spread.mapInArrow(write_files, "done binary")
+        ready = ready.mapInArrow(look_up, spark_schema(tagged_schema)).repartition(F.col(PATH), F.col(SALT))
+    written = ready.mapInArrow(write_files, "done binary")
     with _settings(data.sparkSession, _SPREAD if is_tagged else {}):
         # Statistics of files, not rows: a few hundred bytes for each file that was written.
         done = [pickle.loads(row["done"]) for row in written.collect()]
@@ -157,33 +191,43 @@ def _gathered(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
 
 
 def _tag_task(
-    storage: Storage, context: WriteContext, start: Timeline, operation: str, rows: pa.Table
-) -> Iterator[pa.RecordBatch]:
-    encoded = _encoded(rows)
-    if operation == "upsert":
-        encoded = deduplicate(encoded, context.schema, context.config)
-    parts = by_partition(encoded)
+    storage: Storage,
+    context: WriteContext,
+    start: Timeline,
+    operation: str,
+    rows: pa.Table,
+    whole: Slices | None,
+) -> Iterator[pa.Table]:
+    rows = _with_coded_paths(rows)
+    if operation in DEDUPLICATED and not context.config.is_global:
+        rows = deduplicate(rows, context.schema, context.config)
+    parts = by_partition(rows)
     reader = TimelineReader(storage, context.config)
-    slices = _slices(storage, context.config, start, reader, [path for path, _ in parts])
-    schema = rows.schema.append(pa.field(PLACE, pa.string()))
+    slices = whole or _slices(storage, context.config, start, reader, [path for path, _ in parts])
     for path, here in parts:
-        found = tagged(storage, context, slices.get(path, ()), operation, taken(encoded, here, operation))
-        yield from found.cast(schema).to_batches()
+        yield tagged(storage, context, slices.get(path, ()), operation, taken(rows, here, operation))
 
 
 def _write_task(
-    storage: Storage, context: WriteContext, start: Timeline, operation: str, rows: pa.Table
+    storage: Storage,
+    context: WriteContext,
+    start: Timeline,
+    operation: str,
+    rows: pa.Table,
+    whole: Slices | None,
 ) -> tuple[list[WriteStat], list[str]]:
     token, attempt = _attempt()
-    is_tagged = PLACE in rows.column_names
-    rows = _encoded(rows)
-    if not is_tagged and operation in ("upsert", "insert_overwrite", "insert_overwrite_table"):
+    is_tagged = _is_tagged(context, operation)
+    rows = _with_coded_paths(rows)
+    if operation in DEDUPLICATED and not context.config.is_global and not is_tagged:
         rows = deduplicate(rows, context.schema, context.config)
     parts = by_partition(rows)
     replacing = operation in REPLACING
     reader = TimelineReader(storage, context.config)
     looks_up = not replacing and (operation != "bulk_insert" or context.buckets is not None)
-    slices = _slices(storage, context.config, start, reader, [path for path, _ in parts]) if looks_up else {}
+    slices = whole or {}
+    if looks_up and whole is None:
+        slices = _slices(storage, context.config, start, reader, [path for path, _ in parts])
     commits = reader.commits(start.completed_writes) if looks_up else {}
     kind = "overwrite" if replacing else operation
     planned: list[PlannedFile] = []
@@ -191,18 +235,17 @@ def _write_task(
         old = slices.get(path, ())
         task = PartitionTask(path, old, kind, token, SystemClock().new_id(), may_have_blanks(old, commits))
         part = taken(rows, here, kind)
-        task, places = placed(context, task, part) if is_tagged else (task, None)
-        planned += plan_partition(storage, context, task, part, places)
+        task, part = placed(context, task, part) if is_tagged else (task, part)
+        planned += plan_partition(storage, context, task, part)
     put_markers(storage, context.instant, attempt, [(file.path, file.kind) for file in planned])
     stats = [file.write() for file in planned]
     _refuse_late(storage, context, stats)
     return stats, [path for path, _ in parts]
 
 
-def _encoded(rows: pa.Table) -> pa.Table:
-    """Rows whose partition paths are a dictionary, as they are in process."""
-    paths = rows.column(PATH).combine_chunks().dictionary_encode()
-    return rows.set_column(rows.column_names.index(PATH), PATH, paths)
+def _with_coded_paths(rows: pa.Table) -> pa.Table:
+    encoded = rows.column(PATH).combine_chunks().dictionary_encode()
+    return rows.set_column(rows.column_names.index(PATH), PATH, encoded)
 
 
 def _attempt() -> tuple[str, int]:
@@ -227,9 +270,12 @@ def _refuse_late(storage: Storage, context: WriteContext, stats: list[WriteStat]
 def _slices(
     storage: Storage, config: TableConfig, start: Timeline, reader: TimelineReader, partitions: list[str]
 ) -> dict[str, tuple[FileSlice, ...]]:
-    """The latest slices of a task's partitions, as of the write's start."""
+    """The latest slices of a task's partitions, as of the write's start, in an order that all tasks agree on."""
     view = TableSource(storage, config, start, reader).view()
-    return {listed.path: tuple(view.latest_of(listed)) for listed in list_partitions(storage, partitions)}
+    return {
+        listed.path: tuple(sorted(view.latest_of(listed), key=lambda s: s.file_id))
+        for listed in list_partitions(storage, partitions)
+    }
 
 
 def _replaced(

@@ -1,8 +1,8 @@
 """A table on a local disk (or on a network mount that behaves like one).
 
 Words: the *target* is the file that gets the object's name; the *temp* is a file under ``.hoodie/.tidelake/tmp`` with
-all of its bytes, synced, before it gets that name. A temp is never listed; one that a crash left is swept by
-:meth:`LocalStorage.sweep_temp`.
+all of its bytes, synced, before it gets that name. A temp is never listed; one that a crash left is swept by a later
+put-if-match, when it is older than any put lasts.
 
 Invariants
 - A name appears by ``link()`` (put-if-absent) or ``rename()`` (replacing) of a synced temp: nobody sees a part. Then
@@ -49,6 +49,8 @@ from tidelake.storage.port import ObjectInfo
 LOCK_WAIT_S: Final = 10.0
 """How long put-if-match waits for another process before it gives up."""
 LOCK_POLL_S: Final = 0.002
+TEMP_LIFE_MS: Final = 60 * 60 * 1000
+"""After how long a temporary file belongs to nobody who lives."""
 FOLDER_TRIES: Final = 8
 """How often a folder is made again that another process has just pruned."""
 
@@ -157,6 +159,7 @@ class LocalStorage:
                 unlink(checksum_sibling(target))
                 os.rename(temp.path, target)
                 sync_folder(os.path.dirname(target))
+                self._sweep_dead(os.stat(target))
                 return temp.version
 
     def delete(self, path: str) -> None:
@@ -194,6 +197,12 @@ class LocalStorage:
                     if entry.stat(follow_symlinks=False).st_mtime_ns < before_ms * MILLISECOND_NS:
                         removed += unlink(entry.path)
         return removed
+
+    def _sweep_dead(self, written: os.stat_result) -> None:
+        """Remove temps that are old by the machine's clock and by the disk's; what cannot be removed stays."""
+        now_ms = min(self._clock.now_ms(), written.st_mtime_ns // MILLISECOND_NS)
+        with contextlib.suppress(OSError):
+            self.sweep_temp(now_ms - TEMP_LIFE_MS)
 
     def _native(self, path: str) -> str:
         return os.path.join(self._root, path) if path else self._root

@@ -51,6 +51,14 @@ class MemoryStorage:
     def __repr__(self) -> str:
         return f"MemoryStorage({self._name!r})"
 
+    def copy(self, name: str | None = None, *, clock: Clock | None = None) -> MemoryStorage:
+        """A storage of its own with the same objects, to try several things from one state."""
+        made = MemoryStorage(name, clock=clock or self._clock)
+        with self._lock:
+            made._objects.update(self._objects)
+            made._versions = self._versions
+        return made
+
     @property
     def uri(self) -> str:
         return f"{SCHEME}://{self._name}"

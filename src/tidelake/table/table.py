@@ -290,7 +290,7 @@ class Table:
             operation,
             dict(metadata or {}),
             files,
-            properties.get("tidelake.event.time.field"),
+            self._source.config.event_time_field,
             txn=make_txn(txn),
             options=self._options,
         )
@@ -324,7 +324,7 @@ def create_table(
     schema: object,
     name: str | None = None,
     record_key: str | Sequence[str] = "id",
-    partition_by: str | Sequence[str] = (),
+    partition_by: str | Sequence[str] | Mapping[str, str] = (),
     table_type: str = "MERGE_ON_READ",
     ordering_fields: str | Sequence[str] = (),
     event_time_field: str | None = None,
@@ -338,9 +338,11 @@ def create_table(
     """Make a table. ``schema`` is a pyarrow schema, a Spark StructType or DDL text (``"id bigint, name string"``).
 
     ``options`` are properties of the table, which it keeps, and options of a writer, which the returned handle has.
+    ``partition_by={"at": "yyyy/MM/dd"}`` makes partitions of a time by a date format, as Apache Hudi's timestamp key
+    generator does.
     """
     writing = {option.key for option in WRITE_OPTIONS}
-    given = {key: str(value) for key, value in (options or {}).items()}
+    given = {**_time_format(partition_by), **{key: str(value) for key, value in (options or {}).items()}}
     ticking = clock or SystemClock()
     opened = storage if storage is not None else open_storage(str(path), storage_options, ticking)
     create(
@@ -375,7 +377,19 @@ def _positive(limit: int | None) -> int | None:
     return limit
 
 
-def _names(value: str | Sequence[str]) -> tuple[str, ...]:
+def _time_format(partition_by: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+    if not isinstance(partition_by, Mapping):
+        return {}
+    if len(partition_by) != 1:
+        raise InvalidError(
+            "partition_by with a date format takes one column",
+            value=", ".join(partition_by),
+            hint="{'at': 'yyyy/MM/dd'}",
+        )
+    return {"hoodie.keygen.timebased.output.dateformat": next(iter(partition_by.values()))}
+
+
+def _names(value: str | Sequence[str] | Mapping[str, str]) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 

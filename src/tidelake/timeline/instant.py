@@ -56,10 +56,15 @@ class Instant:
 
 
 class Timeline:
-    """The active timeline: what is on storage under its names. Immutable."""
+    """The active timeline: what is on storage under its names. Immutable.
 
-    def __init__(self, names: Iterable[TimelineName]) -> None:
-        self.instants = _fold(names)
+    ``ghosts`` are names that are there and do not count: completed files of instants that were taken back or archived.
+    """
+
+    def __init__(self, names: Iterable[TimelineName], ghosts: Iterable[TimelineName] = ()) -> None:
+        self.ghosts = tuple(ghosts)
+        self.names = frozenset(names) - frozenset(self.ghosts)
+        self.instants = _fold(self.names)
 
     @cached_property
     def by_time(self) -> dict[str, Instant]:
@@ -75,6 +80,15 @@ class Timeline:
     def pending(self) -> tuple[Instant, ...]:
         """What is requested or inflight."""
         return tuple(i for i in self.instants if not i.is_completed)
+
+    @cached_property
+    def takers(self) -> tuple[Instant, ...]:
+        """Rollbacks and restores, in any state: they take instants back."""
+        return tuple(i for i in self.instants if i.action in ("rollback", "restore"))
+
+    def states_of(self, requested_time: str, action: str) -> frozenset[State]:
+        """Which files of an instant are there."""
+        return frozenset(n.state for n in self.names if (n.requested_time, n.action) == (requested_time, action))
 
     @cached_property
     def savepoints(self) -> frozenset[str]:

@@ -3,6 +3,10 @@
 Names are listed once; contents are read only when asked for, and kept, since an instant file never changes. Nothing
 here needs Arrow, so that looking at a timeline takes well under a second; the history, which does, is in ``history.py``
 and loaded with it.
+
+A *ghost* is a completed file of a write that a publisher put late, after others had put it, and had then taken its
+instant back or archived it. A restore that is published says so at once; else a ghost stands alone, without its
+requested file, and the rollbacks and the history tell. Ghosts do not count, and the next publication removes them.
 """
 
 from __future__ import annotations
@@ -16,10 +20,19 @@ from tidelake.errors import CorruptError, NotATableError, NotFoundError, Tidelak
 from tidelake.format.avro_record import AvroRecord, decode_record
 from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata
 from tidelake.format.history import ArchivedInstant
-from tidelake.format.names import COMPLETED_NAMES, PROPERTIES_BACKUP_FILE, PROPERTIES_FILE, State, parse_timeline_name
+from tidelake.format.names import (
+    COMPLETED_NAMES,
+    PROPERTIES_BACKUP_FILE,
+    PROPERTIES_FILE,
+    State,
+    TimelineName,
+    parse_timeline_name,
+)
+from tidelake.format.plans import RestorePlan, RollbackPlan
 from tidelake.format.properties import check_table_properties, decode_properties
+from tidelake.format.service_metadata import RestoreMetadata, RollbackMetadata
 from tidelake.storage import Storage
-from tidelake.timeline.instant import Instant, Timeline
+from tidelake.timeline.instant import WRITE_ACTIONS, Instant, Timeline
 
 R = TypeVar("R", bound=AvroRecord)
 _READERS = 16
@@ -56,7 +69,7 @@ def load_config(storage: Storage) -> TableConfig:
 
 def load_timeline(storage: Storage, config: TableConfig) -> Timeline:
     """The active timeline, from the names in its folder."""
-    names = []
+    names: list[TimelineName] = []
     for info in storage.list_dir(config.timeline_dir)[1]:
         name = info.path.rsplit("/", 1)[-1]
         parsed = parse_timeline_name(name)
@@ -66,7 +79,22 @@ def load_timeline(storage: Storage, config: TableConfig) -> Timeline:
             raise UnsupportedError(
                 f"{name} is a completed instant without a completion time", table=storage.uri, file=info.path
             )
-    return Timeline(names)
+    found = Timeline(names)
+    ghosts = _ghosts(found, TimelineReader(storage, config))
+    return Timeline(names, ghosts) if ghosts else found
+
+
+def _ghosts(found: Timeline, reader: TimelineReader) -> list[TimelineName]:
+    completed = [n for n in found.names if n.state is State.COMPLETED and n.action in WRITE_ACTIONS]
+    began = {(n.requested_time, n.completed_action) for n in found.names if n.state is not State.COMPLETED}
+    alone = [n for n in completed if (n.requested_time, n.action) not in began]
+    restored = {target for i in found.takers if i.action == "restore" for target in reader.targets(i)}
+    ghosts = [n for n in completed if n.requested_time in restored]
+    if alone:
+        gone = {target for i in found.takers for target in reader.targets(i)}
+        gone.update(archived.requested_time for archived in reader.history)
+        ghosts.extend(n for n in alone if n.requested_time in gone - restored)
+    return ghosts
 
 
 def _is_legacy(name: str) -> bool:
@@ -81,6 +109,7 @@ class TimelineReader:
         self._storage = storage
         self._config = config
         self._commits: dict[str, CommitMetadata] = {}
+        self._targets: dict[str, tuple[str, ...]] = {}
         self._history: tuple[ArchivedInstant, ...] | None = None
 
     def record(self, cls: type[R], file_name: str) -> R:
@@ -106,6 +135,27 @@ class TimelineReader:
             with ThreadPoolExecutor(min(_READERS, len(missing))) as pool:
                 list(pool.map(self.commit, missing))
         return {i.requested_time: self.commit(i) for i in instants}
+
+    def targets(self, taker: Instant) -> tuple[str, ...]:
+        """The instants that a rollback or restore takes back, by its plan or, if that is gone, by what it did."""
+        if taker.requested_time not in self._targets:
+            self._targets[taker.requested_time] = self._read_targets(taker)
+        return self._targets[taker.requested_time]
+
+    def _read_targets(self, taker: Instant) -> tuple[str, ...]:
+        is_rollback = taker.action == "rollback"
+        try:
+            if is_rollback:
+                named = self.record(RollbackPlan, taker.requested_file_name).instant_to_rollback
+                return () if named is None else (named.commit_time,)
+            plan = self.record(RestorePlan, taker.requested_file_name)
+            return tuple(info.commit_time for info in plan.instants_to_rollback)
+        except NotFoundError:
+            if not taker.is_completed:
+                return ()  # it was withdrawn since the timeline was listed
+        if is_rollback:
+            return self.record(RollbackMetadata, taker.file_name).commits_rollback
+        return self.record(RestoreMetadata, taker.file_name).instants_to_rollback
 
     def operation(self, instant: Instant) -> str | None:
         """The kind of write that an instant is (UPSERT, COMPACT...), for people to look at.

@@ -7,9 +7,9 @@ same time. ``publish`` makes one timeline file true:
 2. read the timeline and decide on it (a conflict, a rollback that names us: nothing was visible);
 3. draw a completion time above every time known;
 4. stage the bytes under a name with our nonce;
-5. put-if-match the head: **the decision**. Lost: from 1. Unknown: the head, or the file on the timeline, tells;
-6. put the timeline file, unless others have done it;
-7. remove the staged bytes.
+5. put-if-match the head: **the decision**. Lost: from 1. Unknown: the head, the timeline or the history tells;
+6. put the timeline file, unless the head has moved: then others have done it;
+7. remove the staged bytes. Those of turns that were lost go with the next turn that was listed after them.
 
 Nothing can be published between 1 and 5, so what was checked at 2 holds at 5. After 5 recovery finishes, never undoes.
 """
@@ -30,7 +30,6 @@ from tidelake.errors import (
     UnavailableError,
 )
 from tidelake.format.names import State, TimelineName, parse_timeline_name
-from tidelake.format.plans import RollbackPlan
 from tidelake.locking import Lock, NoLock
 from tidelake.storage import Storage
 from tidelake.timeline.head import HEAD_FILE, STAGED_DIR, Head, read_head, staged_path
@@ -42,6 +41,8 @@ HEARTBEAT_DIR = ".hoodie/.heartbeat"
 TURNS = 100
 """How often a publisher tries again after losing its turn to others."""
 DRAWS = 20
+FAILURES = 3
+"""How often the storage may fail while an instant is begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +96,26 @@ class Transitions:
 
     def _begin(self, action: str, requested: bytes, inflight: bytes) -> tuple[str, Timeline]:
         self.finish_last_turn()
+        failures = 0
         for _ in range(DRAWS):
             timeline = self.load()
-            instant = self.generator.draw(self._greatest(timeline))
+            instant = self.generator.draw(timeline.greatest_time)
+            is_held = False
             try:
                 self._storage.put_if_absent(f"{HEARTBEAT_DIR}/{instant}", b"")
-            except AlreadyExistsError:
-                continue
-            try:
+                is_held = True
                 if self._take(TimelineName(instant, action, State.REQUESTED), requested, inflight, timeline):
                     return instant, timeline
-            except UnavailableError:
-                self._withdraw(instant, action)
-                raise
+            except AlreadyExistsError:
+                continue
+            except UnavailableError as error:
+                # Whether it took place is unknown: this instant is left, and another one taken. Without an answer to
+                # the heartbeat the instant may be another's, and nothing of it is touched.
+                if is_held:
+                    self._withdraw(instant, action)
+                failures += 1
+                if failures == FAILURES or not error.retryable:
+                    raise
         raise UnavailableError(f"no free instant time was found in {DRAWS} tries", table=self._storage.uri)
 
     def _take(self, name: TimelineName, requested: bytes, inflight: bytes, seen: Timeline) -> bool:
@@ -144,10 +152,11 @@ class Transitions:
             head, version = self.finish_last_turn()
             leftovers = self._staged()
             timeline = self.load()
+            self._remove_ghosts(timeline)
             decided = decide(timeline)
             if isinstance(decided, Published):
                 return decided
-            drawn = self.generator.draw(max(self._greatest(timeline), head.completion, head.instant))
+            drawn = self.generator.draw(max(timeline.greatest_time, head.completion, head.instant))
             self._lock.check()
             done = self._turn(head, version, decided, drawn)
             if done is not None:
@@ -157,7 +166,7 @@ class Transitions:
 
     def finish_last_turn(self) -> tuple[Head, str]:
         """Publish what the head names, if its publisher has not; returns the head and its version."""
-        head, version = read_head(self._storage, self._greatest(self.load()), self._clock.new_id())
+        head, version = read_head(self._storage, self.load().greatest_time, self._clock.new_id())
         if head.file:
             self._finish(head)
         return head, version
@@ -167,25 +176,44 @@ class Transitions:
         completion = drawn if wanted.state is State.COMPLETED else None
         name = str(TimelineName(instant, wanted.action, wanted.state, completion))
         nonce = self._clock.new_id()
-        staged = staged_path(name, nonce)
-        self._storage.put(staged, wanted.content(drawn))
+        staged, content = staged_path(name, nonce), wanted.content(drawn)
+        self._storage.put(staged, content)
         new = Head(head.n + 1, instant, name, completion or drawn, nonce)
-        done = Published(instant, completion, name)
         try:
             self._storage.put_if_match(HEAD_FILE, new.encode(), version)
-        except (PreconditionError, UnavailableError) as error:
-            if isinstance(error, UnavailableError) and not isinstance(error, PreconditionError) and not error.retryable:
+        except UnavailableError as error:
+            is_lost = isinstance(error, PreconditionError)
+            if not is_lost and not error.retryable:
                 raise
             if not self._was_ours(new):
-                self._storage.delete(staged)
+                if is_lost:  # else it may still arrive: the staged bytes go with a later turn
+                    self._storage.delete(staged)
                 return None
-        self._finish(new)
-        return done
+        self._complete(new, content)
+        return Published(instant, completion, name)
 
     def _was_ours(self, new: Head) -> bool:
         """After a turn that was lost or whose answer was: did the head become ours?"""
         now, _ = read_head(self._storage, "", self._clock.new_id())
-        return now.nonce == new.nonce or self._storage.exists(self.path(new.file))
+        if now.n <= new.n:
+            return now.nonce == new.nonce
+        # Others had turns since. If ours was before theirs, they finished our file; they may even have moved it on.
+        timeline = self.load()
+        name = parse_timeline_name(new.file)
+        if name in timeline.names or name in timeline.ghosts:
+            return True
+        if any(other.requested_time == new.instant for other in timeline.names):
+            return False
+        reader = TimelineReader(self._storage, self._config)
+        restored = (target for i in timeline.takers if i.action == "restore" for target in reader.targets(i))
+        return new.instant in restored or any(i.requested_time == new.instant for i in reader.history)
+
+    def _complete(self, new: Head, content: bytes) -> None:
+        """Put the file of a turn that we had, unless the head has moved: then others have put it."""
+        now, _ = read_head(self._storage, "", self._clock.new_id())
+        if now.nonce == new.nonce:
+            self._put_named(new, content)
+        self._storage.delete(new.staged_path)
 
     def _finish(self, head: Head) -> None:
         """Put the file that the head names, if it is not there, from the staged bytes; then remove those."""
@@ -195,23 +223,38 @@ class Transitions:
         except NotFoundError:
             return
         if not self._storage.exists(self.path(head.file)) and self._may_finish(head):
-            try:
-                self._storage.put_if_absent(self.path(head.file), content)
-            except AlreadyExistsError:
-                # Others have finished it. The staged bytes are the only other copy: they go only if that is so.
-                if not self._storage.exists(self.path(head.file)):
-                    raise UnavailableError(
-                        f"{head.file} is said to exist, and does not", file=head.file, table=self._storage.uri
-                    ) from None
+            self._put_named(head, content)
         self._storage.delete(staged)
 
+    def _put_named(self, head: Head, content: bytes) -> None:
+        try:
+            self._storage.put_if_absent(self.path(head.file), content)
+        except AlreadyExistsError:
+            # Others have finished it. The staged bytes are the only other copy: they go only if that is so.
+            if not self._storage.exists(self.path(head.file)):
+                raise UnavailableError(
+                    f"{head.file} is said to exist, and does not", file=head.file, table=self._storage.uri
+                ) from None
+
     def _may_finish(self, head: Head) -> bool:
-        """A completed file is put only while its instant was not taken back since."""
+        """Whether what the head names was not taken back, or archived, since it was published."""
         name = parse_timeline_name(head.file)
-        if name is None or name.state is not State.COMPLETED:
+        if name is None:
             return True
-        began = State.INFLIGHT if name.action == "savepoint" else State.REQUESTED
-        return any(other.requested_time == name.requested_time and other.state is began for other in self._names())
+        timeline = self.load()
+        if name.state is State.COMPLETED:
+            began = State.INFLIGHT if name.action == "savepoint" else State.REQUESTED
+            return any(other.requested_time == name.requested_time and other.state is began for other in timeline.names)
+        reader = TimelineReader(self._storage, self._config)
+        if any(name.requested_time in reader.targets(taker) for taker in timeline.takers):
+            return False
+        return all(archived.requested_time < name.requested_time for archived in reader.history)
+
+    def _remove_ghosts(self, timeline: Timeline) -> None:
+        """Remove completed files that came back; a restore that is under way removes them itself, in its order."""
+        if not any(taker.action == "restore" and not taker.is_completed for taker in timeline.takers):
+            for name in timeline.ghosts:
+                self._storage.delete(self.path(name))
 
     def _names(self) -> list[TimelineName]:
         names = (info.path.rpartition("/")[2] for info in self._storage.list_dir(self._config.timeline_dir)[1])
@@ -225,12 +268,8 @@ class Transitions:
             return False
         before = {i.requested_time for i in seen.instants}
         reader = TimelineReader(self._storage, self._config)
-        for name in names:
-            if name.action == "rollback" and name.state is State.REQUESTED and name.requested_time not in before:
-                target = reader.record(RollbackPlan, str(name)).instant_to_rollback
-                if target is not None and target.commit_time == mine.requested_time:
-                    return False
-        return True
+        since = (taker for taker in Timeline(names).takers if taker.requested_time not in before)
+        return not any(mine.requested_time in reader.targets(taker) for taker in since)
 
     def _staged(self) -> list[str]:
         return [info.path for info in self._storage.list_dir(STAGED_DIR)[1]]
@@ -239,6 +278,3 @@ class Transitions:
         """Staged bytes that were there before a turn of ours succeeded belong to turns that were lost for ever."""
         for path in leftovers:
             self._storage.delete(path)
-
-    def _greatest(self, timeline: Timeline) -> str:
-        return timeline.greatest_time

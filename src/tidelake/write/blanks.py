@@ -54,8 +54,8 @@ def refuse_older_than_blanked(storage: Storage, context: WriteContext, file_slic
             {"key": pl.Series(batch.column(RECORD_KEY), dtype=pl.String), "base": np.arange(batch.num_rows)}
         )
         met = hit.join(stored, on="key", how="inner")
-        ours = _ordering(rows.take(pa.array(met["row"].to_numpy())), context)
-        theirs = _ordering(batch.take(pa.array(met["base"].to_numpy())), context)
+        ours = ordering_values(rows.take(pa.array(met["row"].to_numpy())), context)
+        theirs = ordering_values(batch.take(pa.array(met["base"].to_numpy())), context)
         older = met.filter(pl.Series(~is_same_or_newer(ours, theirs)))
         if older.height:
             keys = ", ".join(older["key"].head(SAMPLES))
@@ -66,7 +66,8 @@ def refuse_older_than_blanked(storage: Storage, context: WriteContext, file_slic
             )
 
 
-def _ordering(rows: pa.Table | pa.RecordBatch, context: WriteContext) -> list[pa.Array]:
+def ordering_values(rows: pa.Table | pa.RecordBatch, context: WriteContext) -> list[pa.Array]:
+    """The ordering values of rows, in comparable form."""
     spec = context.merge
     made = []
     for name, kind in zip(spec.ordering_fields, spec.ordering_types, strict=True):

@@ -33,6 +33,8 @@ class Footprint:
     inserted_partitions: frozenset[str] = frozenset()
     is_bucketed: bool = False
     replaces_all: bool = False
+    inserts_anywhere: bool = False
+    """Whether a key that it inserts may not be in any partition (a global index), not in its own alone."""
 
     def group(self, partition_path: str | None, file_id: str | None) -> tuple[str, str]:
         """What stands for a file group: its id, or, where hashes make groups, its bucket's number."""
@@ -89,7 +91,8 @@ def _check_completed(
             raise _conflict(instant, commit, f"changed the file group {group[1]} of partition {group[0]!r}")
         if footprint.replaces_all or group[0] in footprint.replaced_partitions:
             raise _conflict(instant, commit, f"wrote into the partition {group[0]!r} that this write replaces")
-        if group[0] in footprint.inserted_partitions and is_base(stat):
+        is_watched = footprint.inserts_anywhere or group[0] in footprint.inserted_partitions
+        if is_watched and is_base(stat):
             key = has_inserted_key(stat)
             if key is not None:
                 raise _conflict(instant, commit, f"inserted the key {key!r} that this write inserts too")

@@ -12,14 +12,16 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from tidelake.config import UnknownOptionWarning, parse_table_config
-from tidelake.errors import AlreadyExistsError, InvalidError, OptionError
+from tidelake.config import EVENT_TIME_FIELD, EVENT_TIME_UNIT, UnknownOptionWarning, parse_table_config
+from tidelake.errors import AlreadyExistsError, InvalidError, OptionError, UnavailableError, UnsupportedError
 from tidelake.format.avro_arrow import avro_json
 from tidelake.format.names import PROPERTIES_FILE
 from tidelake.format.properties import encode_properties, table_checksum
 from tidelake.index import value_text
+from tidelake.index.time_paths import KEYS, OLD_PREFIX, PREFIX, TimePaths, default_type
 from tidelake.merge.ordering import type_family
 from tidelake.storage import Storage
+from tidelake.write.event_time import check_event_time
 from tidelake.write.rows import refuse_reserved
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
@@ -33,6 +35,9 @@ _STORED_OPTIONS = (
     "hoodie.logfile.data.block.format",
     "hoodie.index.type",
     "hoodie.bucket.index.num.buckets",
+    "hoodie.simple.index.update.partition.path",
+    EVENT_TIME_FIELD,
+    EVENT_TIME_UNIT,
 )
 
 _OPTION_VALUES = {
@@ -59,17 +64,23 @@ def create(
 ) -> None:
     """Put the properties of a new table; ``InvalidError`` says what is wrong with them."""
     _check_names(schema, name)
-    _check_columns(schema, record_key, partition_by, ordering_fields, event_time_field)
+    event_time_field = event_time_field or options.get(EVENT_TIME_FIELD)
+    _check_columns(schema, record_key, partition_by, ordering_fields, event_time_field, options.get(EVENT_TIME_UNIT))
     properties = _properties(
         schema, name, record_key, partition_by, table_type, ordering_fields, event_time_field, options
     )
     parse_table_config(properties)
+    text = encode_properties(properties, ("Properties saved by Tidelake",))
     try:
-        storage.put_if_absent(PROPERTIES_FILE, encode_properties(properties, ("Properties saved by Tidelake",)))
+        storage.put_if_absent(PROPERTIES_FILE, text)
     except AlreadyExistsError:
         raise InvalidError(
             f"{storage.uri} is a table already", value=storage.uri, hint="open it with open_table"
         ) from None
+    except UnavailableError:
+        # If only the answer was lost the table is there, and it is the one that was asked for.
+        if not storage.exists(PROPERTIES_FILE) or storage.get(PROPERTIES_FILE) != text:
+            raise
 
 
 def _check_names(schema: pa.Schema, name: str) -> None:
@@ -89,6 +100,7 @@ def _check_columns(
     partition_by: Sequence[str],
     ordering_fields: Sequence[str],
     event_time_field: str | None,
+    event_time_unit: str | None,
 ) -> None:
     if not record_key:
         raise InvalidError("a table needs a record key", hint="record_key='id'")
@@ -111,9 +123,9 @@ def _check_columns(
     for column in ordering_fields:
         type_family(schema.field(column).type)
     if event_time_field is not None:
-        kind = schema.field(event_time_field).type
-        if not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind) or pa.types.is_date32(kind)):
-            raise InvalidError(f"the event-time column {event_time_field!r} has type {kind}, no time", value=str(kind))
+        check_event_time(schema, event_time_field, event_time_unit)
+    elif event_time_unit is not None:
+        raise InvalidError(f"{EVENT_TIME_UNIT} is given without an event_time_field", value=event_time_unit)
 
 
 def _properties(
@@ -128,14 +140,22 @@ def _properties(
 ) -> dict[str, str]:
     if table_type not in ("MERGE_ON_READ", "COPY_ON_WRITE"):
         raise InvalidError(f"table_type is {table_type!r}, known are MERGE_ON_READ and COPY_ON_WRITE", value=table_type)
+    times = _time_properties(schema, record_key, partition_by, options)
     for key in options:
-        if key not in _STORED_OPTIONS:
+        if key not in _STORED_OPTIONS and not key.startswith((PREFIX, OLD_PREFIX)):
             warnings.warn(
                 f"option {key} has no meaning for a new table and is ignored", UnknownOptionWarning, stacklevel=4
             )
     for key, values in _OPTION_VALUES.items():
         if str(options.get(key, values[0])) not in values:
             raise OptionError(f"option {key} is {options[key]!r}, known are {', '.join(values)}", value=options[key])
+    if str(options.get("hoodie.simple.index.update.partition.path", "true")).lower() != "true":
+        raise UnsupportedError(
+            "a row that keeps its old partition (hoodie.simple.index.update.partition.path=false) lies in a folder of "
+            "another value than its own, where filters on the partition column do not look",
+            value=options["hoodie.simple.index.update.partition.path"],
+            hint="leave the option out: a row whose partition changes then moves",
+        )
     if options.get("hoodie.record.merge.mode") == "EVENT_TIME_ORDERING" and not ordering_fields:
         raise InvalidError("EVENT_TIME_ORDERING needs ordering_fields", hint="ordering_fields='ts'")
     version = str(options.get("hoodie.table.version", "9"))
@@ -159,13 +179,14 @@ def _properties(
         "hoodie.table.format": "native",
         "hoodie.table.recordkey.fields": ",".join(record_key),
         "hoodie.record.merge.mode": mode,
-        "hoodie.table.keygenerator.type": _key_generator(record_key, partition_by),
+        "hoodie.table.keygenerator.type": "TIMESTAMP" if times else _key_generator(record_key, partition_by),
         "hoodie.datasource.write.hive_style_partitioning": "true",
         "hoodie.datasource.write.partitionpath.urlencode": "false",
         "hoodie.datasource.write.drop.partition.columns": "false",
         "hoodie.table.timeline.timezone": "UTC",
         "hoodie.table.base.file.format": "PARQUET",
         "hoodie.table.create.schema": avro_json(schema, name),
+        **times,
     }
     if partition_by:
         properties["hoodie.table.partition.fields"] = ",".join(partition_by)
@@ -173,12 +194,45 @@ def _properties(
         field = "hoodie.table.ordering.fields" if version == "9" else "hoodie.table.precombine.field"
         properties[field] = ",".join(ordering_fields)
     if event_time_field is not None:
-        properties["tidelake.event.time.field"] = event_time_field
+        properties[EVENT_TIME_FIELD] = event_time_field
     properties.update({key: str(value) for key, value in options.items() if key in _STORED_OPTIONS})
     if version == "8":
         properties.update(_VERSION_8[properties["hoodie.record.merge.mode"]])
     properties["hoodie.table.checksum"] = str(table_checksum(properties))
     return properties
+
+
+def _time_properties(
+    schema: pa.Schema, record_key: Sequence[str], partition_by: Sequence[str], options: Mapping[str, str]
+) -> dict[str, str]:
+    """The properties of partition paths that are made of times; none if the options ask for no such paths."""
+    given = {}
+    for key, value in options.items():
+        if key.startswith((PREFIX, OLD_PREFIX)):
+            short = key.removeprefix(PREFIX).removeprefix(OLD_PREFIX)
+            if short not in KEYS:
+                raise OptionError(f"option {key} is not known", value=key, hint=f"known are {', '.join(KEYS)}")
+            given[PREFIX + short] = str(value)
+    if not given:
+        return {}
+    if len(record_key) != 1 or len(partition_by) != 1:
+        raise InvalidError(
+            "partition paths made of times need one record key and one partition column, as in Apache Hudi",
+            value=", ".join([*record_key, *partition_by]),
+        )
+    kind = schema.field(partition_by[0]).type
+    if PREFIX + "timestamp.type" not in given:
+        given = {**default_type(kind), **given}
+    if PREFIX + "timestamp.type" not in given:
+        raise OptionError(
+            f"the partition column {partition_by[0]!r} of type {kind} does not say of itself which time it is",
+            value=partition_by[0],
+            hint=f"give the option {PREFIX}timestamp.type",
+        )
+    if not any(PREFIX + key in given for key in ("timezone", "input.timezone", "output.timezone")):
+        given[PREFIX + "timezone"] = "UTC"
+    TimePaths.of(given).check(partition_by[0], kind)
+    return given
 
 
 _VERSION_8 = {

@@ -81,5 +81,5 @@ def key_columns(config: TableConfig, given: Sequence[str]) -> list[str]:
     missing = [name for name in config.record_key_fields if name not in given]
     if missing:
         raise InvalidError(f"the keys lack the column {missing[0]!r}", value=missing[0])
-    also = [name for name in config.partition_fields if name in given]
+    also = [name for name in config.partition_fields if name in given and not config.is_global]
     return list(dict.fromkeys([*config.record_key_fields, *also]))

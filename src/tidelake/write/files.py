@@ -28,6 +28,7 @@ from tidelake.format.properties import PartitionMetadata, encode_partition_metad
 from tidelake.schema import RECORD_KEY
 from tidelake.storage import Storage
 from tidelake.write.context import WriteContext
+from tidelake.write.event_time import event_times_ms
 
 MARKER_DIR = ".hoodie/.temp"
 MARKERS = "MARKERS"
@@ -203,11 +204,5 @@ def _event_bounds(rows: pa.Table, context: WriteContext) -> tuple[int | None, in
         return None, None
     column = rows.column(field)
     found = pc.min_max(column)
-    kind = column.type
-    both = pa.array([found["min"], found["max"]], kind)
-    if pa.types.is_timestamp(kind):
-        both = pc.cast(both, pa.timestamp("ms", kind.tz), safe=False)
-    elif pa.types.is_date32(kind):
-        both = pc.cast(both, pa.date64())
-    low, high = pc.cast(both, pa.int64()).to_pylist()
+    low, high = event_times_ms(pa.array([found["min"], found["max"]], column.type), context.config).to_pylist()
     return low, high

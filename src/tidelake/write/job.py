@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelake._clock import Clock
-from tidelake.config import TableConfig, TableType, WriterOptions
-from tidelake.errors import InternalError, InvalidError
+from tidelake.config import MergeMode, TableConfig, TableType, WriterOptions
+from tidelake.errors import InternalError, InvalidError, UnsupportedError
 from tidelake.filegroup import BaseFile, FileSlice
 from tidelake.filegroup.listing import list_partitions
 from tidelake.format.commit_metadata import WriteStat
@@ -32,7 +32,9 @@ from tidelake.timeline import Timeline
 from tidelake.write.blanks import may_have_blanks
 from tidelake.write.conflicts import Footprint, is_base, is_new_base
 from tidelake.write.context import FileOptions, WriteContext
+from tidelake.write.event_time import refuse_implausible_times
 from tidelake.write.files import open_markers, put_markers
+from tidelake.write.moves import route
 from tidelake.write.partition import PartitionTask, has_any_key, plan_partition, stored_keys
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare, to_arrow
 from tidelake.write.rows import KEY, PATH, key_order
@@ -49,6 +51,7 @@ OPERATIONS = {
     "insert_overwrite_table": "INSERT_OVERWRITE_TABLE",
     "delete_partitions": "DELETE_PARTITION",
 }
+DEDUPLICATED = frozenset({"upsert", "insert_overwrite", "insert_overwrite_table"})
 REPLACING = frozenset({"insert_overwrite", "insert_overwrite_table", "delete_partitions"})
 
 
@@ -73,12 +76,26 @@ def write(storage: Storage, clock: Clock, data: object, request: WriteRequest) -
     known = table_schema(source).declared
     schema = known if request.operation.startswith("delete") else evolved_schema(known, incoming.schema)
     rows = prepare(incoming, schema, source.config)
-    if request.operation in ("upsert", "insert_overwrite", "insert_overwrite_table"):
+    refuse_blanks(source.config, request)
+    if not request.operation.startswith("delete"):
+        refuse_implausible_times(rows, source.config)
+    if request.operation in DEDUPLICATED:
         rows = deduplicate(rows, schema, source.config)
     return in_transaction(
         start_of(source, clock, request),
         lambda transaction: _write(storage, clock, source, transaction, schema, rows, request),
     )
+
+
+def refuse_blanks(config: TableConfig, request: WriteRequest) -> None:
+    """Where a late record is not met by the key's own base row, only deletes with an ordering value are right."""
+    is_logged = config.table_type is TableType.MERGE_ON_READ and config.merge_mode is MergeMode.EVENT_TIME
+    if request.operation == "delete_unconditional" and is_logged and (config.is_global or config.buckets):
+        raise UnsupportedError(
+            "an unconditional delete is not written to an event-time table of the BUCKET or GLOBAL_SIMPLE index",
+            table=config.name,
+            hint="leave unconditional out: the delete then carries the ordering value of the row",
+        )
 
 
 def delete_partitions(storage: Storage, clock: Clock, partitions: Sequence[str], request: WriteRequest) -> Commit:
@@ -132,11 +149,16 @@ def _write(
     request: WriteRequest,
 ) -> Commit:
     context = context_of(source.config, schema, transaction.instant, request)
-    parts = by_partition(rows)
     replacing = request.operation in REPLACING
-    whole = request.operation == "insert_overwrite_table"
+    moves = context.config.is_global and request.operation == "upsert"
+    everywhere = moves or request.operation == "insert_overwrite_table"
     looks = replacing or request.operation != "bulk_insert" or context.buckets is not None
-    slices = old_slices(storage, source, transaction, None if whole else [path for path, _ in parts]) if looks else {}
+    slices = old_slices(storage, source, transaction, None) if everywhere else {}
+    if moves:
+        rows = route(storage, context, slices, rows)
+    parts = by_partition(rows)
+    if looks and not everywhere:
+        slices = old_slices(storage, source, transaction, [path for path, _ in parts])
     commits = source.reader.commits(transaction.start.completed_writes) if looks else {}
     kind = "overwrite" if replacing else request.operation
     tasks = [
@@ -174,10 +196,10 @@ def finish(
         replaced_partitions=frozenset([*replaced, *(s.partition_path or "" for s in stats)] if replacing else []),
         inserted_partitions=inserted,
         replaces_all=request.operation == "insert_overwrite_table",
+        inserts_anywhere=context.config.is_global and bool(fresh),
     )
-    return transaction.commit(
-        stats, footprint, extra_metadata(context, request), replaced or None, _key_check(storage, fresh)
-    )
+    key_check = _key_check(storage, fresh, context.config.is_global)
+    return transaction.commit(stats, footprint, extra_metadata(context, request), replaced or None, key_check)
 
 
 def _run(
@@ -250,12 +272,12 @@ def extra_metadata(context: WriteContext, request: WriteRequest) -> dict[str, st
     return {**request.extra_metadata, "schema": context.schema_text}
 
 
-def _key_check(storage: Storage, fresh: Sequence[WriteStat]) -> Callable[[WriteStat], str | None]:
+def _key_check(storage: Storage, fresh: Sequence[WriteStat], is_global: bool) -> Callable[[WriteStat], str | None]:
     """Whether a base file that appeared meanwhile has a key that we insert too; ours are read from our own files."""
 
     def has_inserted_key(stat: WriteStat) -> str | None:
         for own in fresh:
-            if own.partition_path == stat.partition_path:
+            if is_global or own.partition_path == stat.partition_path:
                 shared = has_any_key(storage, [_slice_of(stat)], stored_keys(storage, _slice_of(own)))
                 if shared is not None:
                     return shared

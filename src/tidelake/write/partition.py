@@ -31,7 +31,7 @@ from tidelake.write.blanks import refuse_older_than_blanked
 from tidelake.write.context import WriteContext
 from tidelake.write.deletes import delete_entries
 from tidelake.write.files import ensure_partition, join, write_base, write_log
-from tidelake.write.rows import HELPERS, KEY, stored_rows
+from tidelake.write.rows import GONE, HELPERS, KEY, PLACE, stored_rows
 
 _COMPRESSED_SHARE = 0.35
 """How much of its Arrow size a row takes in a file, until it is known better."""
@@ -62,17 +62,8 @@ class PlannedFile:
     write: Callable[[], WriteStat]
 
 
-def plan_partition(
-    storage: Storage,
-    context: WriteContext,
-    task: PartitionTask,
-    rows: pa.Table,
-    places: npt.NDArray[np.int64] | None = None,
-) -> list[PlannedFile]:
-    """Which files the rows (with their helper columns) of one partition become.
-
-    ``places`` is for each row the number of the slice that has its key (-1: none), if it was looked up before.
-    """
+def plan_partition(storage: Storage, context: WriteContext, task: PartitionTask, rows: pa.Table) -> list[PlannedFile]:
+    """Which files the rows (with their helper columns) of one partition become."""
     if not task.slices:
         ensure_partition(storage, task.path, context.instant)
     is_rewritten = context.config.table_type is TableType.COPY_ON_WRITE
@@ -84,7 +75,9 @@ def plan_partition(
         if task.operation == "insert" and is_rewritten:
             return _rewrite(storage, context, task, alive, np.full(alive.num_rows, -1, dtype=np.int64))
         return _new_groups(storage, context, task, alive)
-    if places is None:
+    if PLACE in rows.column_names:
+        places = np.asarray(rows.column(PLACE)).astype(np.int64)
+    else:
         places = locate(storage, task.slices, rows.column(KEY).combine_chunks())
     return change(storage, context, task, rows, places)
 
@@ -151,7 +144,8 @@ def _merged(
     """The rows of a base file with what comes in."""
     schema = with_meta(context.schema)
     stored = stored_rows(incoming, context.instant, task.path, str(name), _task_number(task))
-    records = records_of(stored, context.merge, are_deletes=task.operation.startswith("delete"))
+    gone = np.asarray(incoming.column(GONE)) if GONE in incoming.column_names else None
+    records = records_of(stored, context.merge, are_deletes=task.operation.startswith("delete"), deletes=gone)
     combine = merge_whole if context.merge.partial_mode is None else merge_partial
     merged = combine(read_base(storage, base, schema), records, context.merge)
     return pa.Table.from_batches(_renamed(merged, str(name)), schema)
@@ -259,7 +253,8 @@ def _row_bytes(rows: pa.Table) -> float:
 
 
 def _deleted(rows: pa.Table, context: WriteContext) -> npt.NDArray[np.bool_]:
-    return deleted_rows(rows.drop_columns([n for n in HELPERS if n in rows.column_names]), context.merge)
+    deleted = deleted_rows(rows.drop_columns([n for n in HELPERS if n in rows.column_names]), context.merge)
+    return deleted | np.asarray(rows.column(GONE)) if GONE in rows.column_names else deleted
 
 
 def _renamed(batches: Iterator[pa.RecordBatch], name: str) -> list[pa.RecordBatch]:

@@ -89,7 +89,8 @@ def prepare(data: pa.Table, schema: pa.Schema, config: TableConfig) -> pa.Table:
 
 
 def deduplicate(rows: pa.Table, schema: pa.Schema, config: TableConfig) -> pa.Table:
-    """One row per partition and key: the greatest ordering value, ties by the rows' Avro bytes, as on every engine."""
+    """One row per key (and partition): the greatest ordering value, ties by the rows' Avro bytes, as on every engine."""
+    identity = ["key"] if config.is_global else ["key", "path"]
     frame = pl.DataFrame(
         {
             "key": pl.Series("key", rows.column(KEY), dtype=pl.String),
@@ -99,7 +100,7 @@ def deduplicate(rows: pa.Table, schema: pa.Schema, config: TableConfig) -> pa.Ta
     )
     if frame["key"].n_unique() == frame.height:
         return rows
-    doubled = frame.filter(pl.struct("key", "path").is_duplicated())
+    doubled = frame.filter(pl.struct(identity).is_duplicated())
     if doubled.height == 0:
         return rows
     at = pa.array(doubled["row"].to_numpy())
@@ -110,7 +111,7 @@ def deduplicate(rows: pa.Table, schema: pa.Schema, config: TableConfig) -> pa.Ta
     tie = pa.Array.from_buffers(pa.large_binary(), some.num_rows, [None, pa.py_buffer(offsets), data])
     ranked = doubled.with_columns([*order, pl.Series("tie", tie)])
     names = [series.name for series in order]
-    kept = ranked.sort([*names, "tie"], nulls_last=False).unique(["key", "path"], keep="last")
+    kept = ranked.sort([*names, "tie"], nulls_last=False).unique(identity, keep="last")
     chosen = np.sort(np.concatenate([_others(frame, doubled), kept["row"].to_numpy()]))
     return rows.take(pa.array(chosen))
 

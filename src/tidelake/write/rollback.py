@@ -2,7 +2,7 @@
 
 Order matters: publish the plan (a writer that lives after all now fails at its commit), delete the data files that the
 markers name, then the instant's own files, then complete the rollback. Each step may be repeated, so a rollback found
-half done is simply done again.
+half done is simply done again; and so is one that is complete, for a writer that woke up after it and made more files.
 """
 
 from __future__ import annotations
@@ -30,16 +30,19 @@ _SYNC = b"tidelake-rollbck"
 def rollback(storage: Storage, config: TableConfig, clock: Clock, instant: Instant, lock: Lock | None = None) -> str:
     """Roll back a pending instant; returns the rollback's own instant."""
     moves = Transitions(storage, config, clock, lock)
-    files = _files_of(storage, instant.requested_time)
+    reader = TimelineReader(storage, config)
+    files = files_of(storage, instant.requested_time)
     plan = _plan(storage, instant, files)
 
     def decide(timeline: Timeline) -> Publication | Published:
         now = next((i for i in timeline.instants if i.requested_time == instant.requested_time and i.is_write), None)
         if now is not None and now.is_completed:
             raise ConflictError("the write completed after all and is not rolled back", instant=instant.requested_time)
-        known = _rollback_of(storage, config, timeline, instant.requested_time)
-        if known is not None:
-            return Published(known, None, "")
+        known = next((i for i in timeline.takers if instant.requested_time in reader.targets(i)), None)
+        if known is not None and known.action == "rollback":
+            return Published(known.requested_time, None, "")
+        if now is None:
+            raise ConflictError("the write has ended and is not rolled back", instant=instant.requested_time)
         return Publication("rollback", State.REQUESTED, None, lambda _: plan.encode(_SYNC))
 
     own = moves.publish(decide).instant
@@ -55,11 +58,15 @@ def finish_rollback(storage: Storage, config: TableConfig, clock: Clock, own: st
     if plan.instant_to_rollback is None:
         raise InvalidError("a rollback plan names no instant", instant=own)
     target, action = plan.instant_to_rollback.commit_time, plan.instant_to_rollback.action
-    with suppress(AlreadyExistsError):
-        storage.put_if_absent(moves.path(TimelineName(own, "rollback", State.INFLIGHT)), b"")
-    # Tasks of the dead write may have made files since the plan: markers are read again.
-    planned = {_relative(path, storage) for r in plan.rollback_requests or () for path in r.files_to_be_deleted}
-    removed = sorted(planned | set(_files_of(storage, target)))
+    is_done_again = any(i.requested_time == own and i.is_completed for i in moves.load().takers)
+    if not is_done_again:
+        with suppress(AlreadyExistsError):
+            storage.put_if_absent(moves.path(TimelineName(own, "rollback", State.INFLIGHT)), b"")
+    # Tasks of the dead write may have made files since the plan: markers are read again. After the first time some
+    # markers are gone, and files may be there without.
+    planned = {_planned_path(r, file) for r in plan.rollback_requests or () for file in r.files_to_be_deleted}
+    found = _listed_files(storage, target) if is_done_again else files_of(storage, target)
+    removed = sorted({path for path in planned if _carries(path, target)} | set(found))
     for path in removed:
         storage.delete(path)
     for state in (State.INFLIGHT, State.REQUESTED):
@@ -92,16 +99,22 @@ def marked_files(storage: Storage, instant: str) -> list[str] | None:
         name = info.path.removeprefix(folder)
         if name.rpartition("/")[2].startswith(_BATCH_MARKERS) and "/" not in name:
             if name != f"{_BATCH_MARKERS}.type":
-                found.extend(line for line in storage.get(info.path).decode("utf-8").splitlines() if line)
+                with suppress(NotFoundError):  # others roll the same write back, or are done with it
+                    found.extend(line for line in storage.get(info.path).decode("utf-8").splitlines() if line)
         else:
             found.append(name)
     return [name.rpartition(".marker.")[0] for name in found] if seen else None
 
 
-def _files_of(storage: Storage, instant: str) -> list[str]:
+def files_of(storage: Storage, instant: str) -> list[str]:
+    """The data files that carry an instant, by its markers; by listing the table if it has none."""
     marked = marked_files(storage, instant)
     if marked is not None:
         return sorted(path for path in marked if _carries(path, instant))
+    return _listed_files(storage, instant)
+
+
+def _listed_files(storage: Storage, instant: str) -> list[str]:
     return sorted(i.path for listed in list_all(storage) for i in listed.files if _carries(i.path, instant))
 
 
@@ -120,26 +133,10 @@ def _plan(storage: Storage, instant: Instant, files: Iterable[str]) -> RollbackP
     return RollbackPlan(InstantInfo(instant.requested_time, action), requests, 1)
 
 
-def _relative(native: str, storage: Storage) -> str:
-    root = storage.native_path("").rstrip("/")
-    for prefix in (root, f"file:{root}", f"file://{root}"):
-        if native.startswith(prefix + "/"):
-            return native[len(prefix) + 1 :]
-    raise InvalidError(f"a rollback plan names {native!r}, which is not in the table", value=native)
-
-
-def _rollback_of(storage: Storage, config: TableConfig, timeline: Timeline, target: str) -> str | None:
-    """The pending rollback that names an instant, if there is one."""
-    reader = TimelineReader(storage, config)
-    for instant in timeline.pending:
-        if instant.action == "rollback":
-            try:
-                plan = reader.record(RollbackPlan, instant.requested_file_name)
-            except NotFoundError:
-                continue
-            if plan.instant_to_rollback is not None and plan.instant_to_rollback.commit_time == target:
-                return instant.requested_time
-    return None
+def _planned_path(request: RollbackRequest, file: str) -> str:
+    """A planned file's path below the table: plans name it in full, under whatever scheme or folder it was then."""
+    name = file.rpartition("/")[2]
+    return f"{request.partition_path}/{name}" if request.partition_path else name
 
 
 def _metadata(own: str, plan: RollbackPlan, removed: list[str]) -> RollbackMetadata:

@@ -25,7 +25,8 @@ KEY = "__tidelake_key"
 PATH = "__tidelake_path"
 SALT = "__tidelake_salt"
 PLACE = "__tidelake_place"
-HELPERS = (KEY, PATH, SALT, PLACE)
+GONE = "__tidelake_gone"
+HELPERS = (KEY, PATH, SALT, PLACE, GONE)
 """Columns that travel beside the user's while a write is under way. Paths are few: their column is a dictionary."""
 
 

@@ -18,7 +18,7 @@ from tidelake.config import TableConfig, WriterOptions
 from tidelake.errors import ConflictError, NotFoundError, TidelakeError, UnavailableError
 from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from tidelake.format.names import State, TimelineName
-from tidelake.format.plans import RequestedReplaceMetadata, RollbackPlan
+from tidelake.format.plans import RequestedReplaceMetadata
 from tidelake.locking import Lock, make_lock
 from tidelake.storage import Storage
 from tidelake.timeline import Instant, Timeline, TimelineReader
@@ -27,6 +27,7 @@ from tidelake.write.conflicts import Footprint, check_conflicts, check_schema
 from tidelake.write.heartbeat import beating
 from tidelake.write.metadata_table import retire_metadata_table
 from tidelake.write.rollback import delete_markers, finish_rollback, marked_files, rollback
+from tidelake.write.traces import heartbeats, sweep_traces
 from tidelake.write.txn import TXN_KEY, Earlier, Txn, find_repeat
 
 _SYNC = b"tidelake-commit!"
@@ -146,7 +147,8 @@ class Transaction:
             mine = next((i for i in timeline.instants if i.requested_time == self.instant and i.is_write), None)
             if mine is not None and mine.is_completed:
                 return Published(self.instant, mine.completion_time, mine.file_name)
-            if mine is None or mine.state is not State.INFLIGHT or self._is_condemned(timeline):
+            began = timeline.states_of(self.instant, self._action)
+            if not {State.REQUESTED, State.INFLIGHT} <= began or self._is_condemned(timeline):
                 raise ConflictError(
                     "this write was rolled back by another writer, who took it for dead",
                     instant=self.instant,
@@ -208,12 +210,9 @@ class Transaction:
                 self._storage.delete(path)
 
     def _is_condemned(self, timeline: Timeline) -> bool:
-        for instant in timeline.instants:
-            if instant.action == "rollback" and not instant.is_completed:
-                plan = self._reader.record(RollbackPlan, instant.requested_file_name)
-                if plan.instant_to_rollback is not None and plan.instant_to_rollback.commit_time == self.instant:
-                    return True
-        return False
+        """Whether a rollback or restore names this write, under way or done."""
+        takers = (i for i in timeline.takers if i.requested_time > self.instant)
+        return any(self.instant in self._reader.targets(taker) for taker in takers)
 
 
 def recover(
@@ -225,7 +224,9 @@ def recover(
 ) -> list[str]:
     """Finish what dead writers left: pending rollbacks, and writes whose heartbeat has expired. Returns their instants."""
     dead_after_ms = (options or WriterOptions()).dead_after_ms
-    timeline = Transitions(storage, config, clock, lock).load()
+    left = heartbeats(storage)
+    moves = Transitions(storage, config, clock, lock)
+    timeline = moves.load()
     recovered: list[str] = []
     for instant in timeline.pending:
         if instant.action == "rollback":
@@ -234,25 +235,30 @@ def recover(
     candidates = [
         i for i in timeline.pending if i.is_write and i.pending_action in ("commit", "deltacommit", "replacecommit")
     ]
-    if not candidates:
-        return recovered
-    storage.put(_JUDGE, clock.new_id().encode())
-    now_ms = storage.head(_JUDGE).modified_ms
-    for instant in candidates:
-        sign_ms = _last_sign_ms(storage, config, instant)
-        if sign_ms is not None and now_ms - sign_ms > dead_after_ms:
-            try:
-                rollback(storage, config, clock, instant, lock)
-            except ConflictError:
-                continue
-            recovered.append(instant.requested_time)
+    unknown = left.keys() - {i.requested_time for i in timeline.instants}
+    expired: frozenset[str] = frozenset()
+    if candidates or unknown:
+        storage.put(_JUDGE, clock.new_id().encode())
+        alive_since_ms = storage.head(_JUDGE).modified_ms - dead_after_ms
+        expired = frozenset(instant for instant in unknown if left[instant].modified_ms < alive_since_ms)
+        for instant in candidates:
+            sign_ms = _last_sign_ms(storage, config, instant)
+            if sign_ms is not None and sign_ms < alive_since_ms:
+                try:
+                    rollback(storage, config, clock, instant, lock)
+                except ConflictError:
+                    continue
+                recovered.append(instant.requested_time)
+        timeline = moves.load()  # what was decided, but not finished, is finished by now
+    sweep_traces(storage, TimelineReader(storage, config), timeline, left, expired)
     return recovered
 
 
 def _last_sign_ms(storage: Storage, config: TableConfig, instant: Instant) -> int | None:
     """When a writer was last known to live; None if its instant has ended since the timeline was read."""
-    name = TimelineName(instant.requested_time, instant.pending_action or instant.action, State.REQUESTED)
-    for path in (f"{HEARTBEAT_DIR}/{instant.requested_time}", f"{config.timeline_dir}/{name}"):
+    action = instant.pending_action or instant.action
+    names = (TimelineName(instant.requested_time, action, state) for state in (State.REQUESTED, State.INFLIGHT))
+    for path in (f"{HEARTBEAT_DIR}/{instant.requested_time}", *(f"{config.timeline_dir}/{name}" for name in names)):
         with suppress(NotFoundError):
             return storage.head(path).modified_ms
     return None

@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -454,6 +455,17 @@ def test_sweep_temp_removes_only_what_is_old(root: Path, local: LocalStorage) ->
     assert local.sweep_temp(before_ms=2_000_000) == 1
     assert [path.name for path in (root / TEMP_DIR).iterdir()] == ["new.tmp"]
     assert [info.path for info in local.list_files()] == ["a"]
+
+
+def test_put_if_match_sweeps_temps_of_dead_processes(root: Path, local: LocalStorage) -> None:
+    """A temporary file that is older than any put lasts goes with the next change of the head."""
+    version = local.put("a", b"1")
+    (root / TEMP_DIR / "dead.tmp").write_bytes(b"half")
+    (root / TEMP_DIR / "alive.tmp").write_bytes(b"half")
+    old_s = time.time() - 2 * 60 * 60
+    os.utime(root / TEMP_DIR / "dead.tmp", (old_s, old_s))
+    local.put_if_match("a", b"2", version)
+    assert [path.name for path in (root / TEMP_DIR).iterdir()] == ["alive.tmp"]
 
 
 def test_storage_pickled_opens_the_same_root(local: LocalStorage) -> None:

@@ -60,3 +60,13 @@ def test_stored_bytes_do_not_follow_the_callers_buffer() -> None:
     storage.put("a", memoryview(buffer))  # type: ignore[arg-type]
     buffer[:] = b"after!"
     assert storage.get("a") == b"before"
+
+
+def test_copy_has_the_same_objects_and_goes_its_own_way() -> None:
+    """What is put into a copy, or into the original afterwards, is not seen by the other; versions stay valid."""
+    storage = MemoryStorage()
+    version = storage.put("a", b"1")
+    copied = storage.copy()
+    copied.put_if_match("a", b"2", version)
+    storage.put("b", b"3")
+    assert (storage.get("a"), copied.get("a"), copied.exists("b")) == (b"1", b"2", False)

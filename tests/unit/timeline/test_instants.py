@@ -88,7 +88,8 @@ def test_load_timeline_ignores_foreign_names_and_refuses_legacy_ones() -> None:
     """Checksums and temporary files are passed over; a completed instant without completion time is refused by name."""
     storage = MemoryStorage()
     config = parse_table_config(table_properties())
-    for name in (f"{T1}_{T2}.commit", f".{T1}_{T2}.commit.crc", "x.tmp", "history", f"{T1}.unknown"):
+    names = (f"{T1}.commit.requested", f"{T1}_{T2}.commit", f".{T1}_{T2}.commit.crc", "x.tmp", "history")
+    for name in (*names, f"{T1}.unknown"):
         storage.put(f"{TIMELINE_DIR}/{name}", b"")
     storage.put(f"{TIMELINE_DIR}/history/manifest_1", b"")
     assert len(load_timeline(storage, config)) == 1

@@ -1,0 +1,42 @@
+"""What dead writers left behind that no pending instant tells of.
+
+- A write that completed, and died before it removed its markers and its heartbeat.
+- A write that was taken for dead, rolled back, and woke up: it may make more files and markers before it fails at its
+  commit, or dies. Its instant is condemned for ever, so whatever its markers name may go at any time.
+- A heartbeat whose writer died before it requested anything; it goes when it has expired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tidelake.storage import Storage
+from tidelake.storage.port import ObjectInfo
+from tidelake.timeline import Timeline, TimelineReader
+from tidelake.timeline.transitions import HEARTBEAT_DIR
+from tidelake.write.files import MARKER_DIR
+from tidelake.write.rollback import delete_markers, files_of
+
+
+def heartbeats(storage: Storage) -> dict[str, ObjectInfo]:
+    """The heartbeats by instant. Read before the timeline: what has ended by then has ended."""
+    return {info.path.rpartition("/")[2]: info for info in storage.list_dir(HEARTBEAT_DIR)[1]}
+
+
+def sweep_traces(
+    storage: Storage, reader: TimelineReader, timeline: Timeline, left: Iterable[str], expired: frozenset[str]
+) -> None:
+    """Remove what instants left that are not pending; ``left`` are the heartbeats, ``expired`` those that are too old."""
+    pending = {i.requested_time for i in timeline.pending}
+    rolled_back = {t for i in timeline.of_action("rollback") for t in reader.targets(i)} - timeline.by_time.keys()
+    for instant in storage.list_dir(MARKER_DIR)[0]:
+        if instant in rolled_back and instant not in pending:
+            for path in files_of(storage, instant):
+                storage.delete(path)
+        elif instant not in timeline.by_time:
+            continue
+        delete_markers(storage, instant)
+    for instant in left:
+        has_ended = instant in timeline.by_time or instant in rolled_back or instant in expired
+        if has_ended and instant not in pending:
+            storage.delete(f"{HEARTBEAT_DIR}/{instant}")
