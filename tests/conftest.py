@@ -5,10 +5,14 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from golden.support import GOLDEN
+
+if TYPE_CHECKING:
+    from s3_server import S3Server
 
 
 @pytest.fixture(scope="session")
@@ -35,3 +39,26 @@ def spark() -> Iterator[object]:
     session = tl.session("tidelake-tests", master="local[2]", config={"spark.sql.shuffle.partitions": "2"})
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def _running_s3_server() -> Iterator[S3Server]:
+    from s3_server import serving
+
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def s3_server(_running_s3_server: S3Server) -> S3Server:
+    """The server, with nothing prepared and nothing remembered."""
+    _running_s3_server.answers.clear()
+    _running_s3_server.on_request = None
+    _running_s3_server.requests.clear()
+    return _running_s3_server
+
+
+@pytest.fixture
+def s3_bucket(s3_server: S3Server) -> str:
+    """A new, empty bucket."""
+    return s3_server.new_bucket()

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tidelake.index.key_cache import KeyCache
+
 POOLS = (
     "tidelake.write.job",
     "tidelake.timeline.load",
@@ -39,7 +41,8 @@ class SamePool:
 
 
 def in_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the engine's pools run in the thread that uses them."""
+    """Let the engine's pools run in the thread that uses them, and keep nothing in memory from one write to the next."""
+    monkeypatch.setattr("tidelake.index.simple.KEPT", KeyCache(0))
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     for module in POOLS:
         monkeypatch.setattr(f"{module}.ThreadPoolExecutor", SamePool, raising=False)

@@ -11,13 +11,17 @@ from tidelake.config.table_config import (
     TableType,
     parse_table_config,
 )
+from tidelake.config.table_options import LOG_BLOCK_BYTES, LOG_FILE_BYTES, TABLE_OPTIONS
 from tidelake.config.write_options import WRITE_OPTIONS, LockOptions, WriterOptions, writer_options
 
 __all__ = [
     "EVENT_TIME_FIELD",
     "EVENT_TIME_UNIT",
     "EVENT_TIME_UNITS",
+    "LOG_BLOCK_BYTES",
+    "LOG_FILE_BYTES",
     "READ_OPTIONS",
+    "TABLE_OPTIONS",
     "WRITE_OPTIONS",
     "LockOptions",
     "MergeMode",

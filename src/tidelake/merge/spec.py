@@ -39,15 +39,20 @@ class MergeSpec:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that merging reads, whatever the query asks for."""
-        names = list(self.key_fields or (RECORD_KEY,))
-        names.extend(self.ordering_fields)
+        names = (*(self.key_fields or (RECORD_KEY,)), *self.ordering_fields)
+        return tuple(dict.fromkeys([*(name.split(".")[0] for name in names), *self.delete_columns]))
+
+    @property
+    def delete_columns(self) -> tuple[str, ...]:
+        """The columns that say whether a row is a delete."""
+        names = []
         if self.delete_field is not None:
-            names.append(self.delete_field)
+            names.append(self.delete_field.split(".")[0])
         if self.has_is_deleted:
             names.append(IS_DELETED)
         if self.has_operation:
             names.append(OPERATION)
-        return tuple(dict.fromkeys(name.split(".")[0] for name in names))
+        return tuple(dict.fromkeys(names))
 
 
 def merge_spec(config: TableConfig, schema: pa.Schema) -> MergeSpec:

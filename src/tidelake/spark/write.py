@@ -44,12 +44,12 @@ from tidelake.write.job import (
     REPLACING,
     WriteRequest,
     by_partition,
+    chosen,
     context_of,
     finish,
     old_slices,
     refuse_blanks,
     start_of,
-    taken,
 )
 from tidelake.write.moves import route
 from tidelake.write.partition import PartitionTask, PlannedFile, plan_partition, salts_of
@@ -205,7 +205,7 @@ def _tag_task(
     reader = TimelineReader(storage, context.config)
     slices = whole or _slices(storage, context.config, start, reader, [path for path, _ in parts])
     for path, here in parts:
-        yield tagged(storage, context, slices.get(path, ()), operation, taken(rows, here, operation))
+        yield tagged(storage, context, slices.get(path, ()), operation, chosen(rows, here, operation).taken())
 
 
 def _write_task(
@@ -230,13 +230,15 @@ def _write_task(
         slices = _slices(storage, context.config, start, reader, [path for path, _ in parts])
     commits = reader.commits(start.completed_writes) if looks_up else {}
     kind = "overwrite" if replacing else operation
-    planned: list[PlannedFile] = []
-    for path, here in parts:
+    tasks = []
+    for path, _ in parts:
         old = slices.get(path, ())
-        task = PartitionTask(path, old, kind, token, SystemClock().new_id(), may_have_blanks(old, commits))
-        part = taken(rows, here, kind)
-        task, part = placed(context, task, part) if is_tagged else (task, part)
-        planned += plan_partition(storage, context, task, part)
+        tasks.append(PartitionTask(path, old, kind, token, SystemClock().new_id(), may_have_blanks(old, commits)))
+    if is_tagged:
+        tasks, rows = placed(context, tasks, [here for _, here in parts], rows)
+    planned: list[PlannedFile] = []
+    for task, (_, here) in zip(tasks, parts, strict=True):
+        planned += plan_partition(storage, context, task, chosen(rows, here, kind))
     put_markers(storage, context.instant, attempt, [(file.path, file.kind) for file in planned])
     stats = [file.write() for file in planned]
     _refuse_late(storage, context, stats)

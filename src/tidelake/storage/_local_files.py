@@ -11,6 +11,8 @@ from typing import Final
 
 MILLISECOND_NS: Final = 1_000_000
 
+_TOLD_BYTES: Final = 65_536
+"""How much of an object's end tells its version from another one's; parquet files have their statistics there."""
 _TIME_STEPS_NS: Final = (1, 1_000, 1_000_000, 1_000_000_000, 2_000_000_000)
 _temp_numbers = itertools.count()
 
@@ -45,17 +47,19 @@ def create_temp(folder: str) -> tuple[str, int]:
             continue  # left by a dead process that had our number
 
 
-def write_all(file: int, data: bytes) -> None:
+def write_all(file: int, data: bytes | memoryview) -> None:
     """Write, however many pieces the kernel takes it in."""
     rest = memoryview(data).cast("B")
     while rest:
         rest = rest[os.write(file, rest) :]
 
 
-def set_time(file: int, data: bytes, differs_from: os.stat_result | None, later_than: os.stat_result | None) -> None:
+def set_time(
+    file: int, data: bytes | memoryview, differs_from: os.stat_result | None, later_than: os.stat_result | None
+) -> None:
     """Give the temp a modification time that makes its version new (see the head of ``local.py``)."""
     now_ns = os.fstat(file).st_mtime_ns
-    time_ns = now_ns - now_ns % MILLISECOND_NS + zlib.crc32(data) % MILLISECOND_NS
+    time_ns = now_ns - now_ns % MILLISECOND_NS + zlib.crc32(memoryview(data)[-_TOLD_BYTES:]) % MILLISECOND_NS
     if differs_from is not None and time_ns == differs_from.st_mtime_ns:
         time_ns += 1
     if later_than is not None:

@@ -145,7 +145,7 @@ class FaultyStorage:
     def exists(self, path: str) -> bool:
         return self._do("exists", path, lambda: self.inner.exists(path))
 
-    def put(self, path: str, data: bytes) -> str:
+    def put(self, path: str, data: bytes | memoryview) -> str:
         return self._do("put", path, lambda: self.inner.put(path, data), torn=lambda: self._put_half(path, data))
 
     def put_if_absent(self, path: str, data: bytes) -> str:
@@ -207,7 +207,7 @@ class FaultyStorage:
         self._crashed = True
         raise SimulatedCrash(f"{when} operation {operation.number}: {operation.verb} {operation.path!r}")
 
-    def _put_half(self, path: str, data: bytes) -> None:
+    def _put_half(self, path: str, data: bytes | memoryview) -> None:
         if not path.startswith(".hoodie/"):
             self.inner.put(path, data[: len(data) // 2])
 

@@ -117,7 +117,7 @@ class LocalStorage:
     def exists(self, path: str) -> bool:
         return self._status(check_path(path)) is not None
 
-    def put(self, path: str, data: bytes) -> str:
+    def put(self, path: str, data: bytes | memoryview) -> str:
         target = self._target(path)
         with self._writing(path):
             old = self._status(path)
@@ -266,7 +266,7 @@ class LocalStorage:
     @contextlib.contextmanager
     def _temp(
         self,
-        data: bytes,
+        data: bytes | memoryview,
         *,
         differs_from: os.stat_result | None = None,
         later_than: os.stat_result | None = None,

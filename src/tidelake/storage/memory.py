@@ -86,7 +86,7 @@ class MemoryStorage:
         with self._lock:
             return check_path(path) in self._objects
 
-    def put(self, path: str, data: bytes) -> str:
+    def put(self, path: str, data: bytes | memoryview) -> str:
         check_path(path)
         with self._lock:
             return self._store(path, data)
@@ -139,7 +139,7 @@ class MemoryStorage:
             raise NotFoundError(f"no object {path!r}", value=path, table=self.uri, file=path)
         return found
 
-    def _store(self, path: str, data: bytes) -> str:
+    def _store(self, path: str, data: bytes | memoryview) -> str:
         self._versions += 1
         version = str(self._versions)
         kept = bytes(data)

@@ -142,7 +142,7 @@ class ObjectStorage:
             return False
         return True
 
-    def put(self, path: str, data: bytes) -> str:
+    def put(self, path: str, data: bytes | memoryview) -> str:
         try:
             return self._version(obstore.put(self._store, self._key(path), data))
         except _FAILURES as error:

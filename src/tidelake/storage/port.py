@@ -64,7 +64,7 @@ class Storage(Protocol):
         """Whether an object (not a folder) has that name."""
         ...
 
-    def put(self, path: str, data: bytes) -> str:
+    def put(self, path: str, data: bytes | memoryview) -> str:
         """Create or replace; returns the version."""
         ...
 

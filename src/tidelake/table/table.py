@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tidelake._clock import Clock, SystemClock
-from tidelake.config import WRITE_OPTIONS, TableConfig, WriterOptions, writer_options
+from tidelake.config import LOG_BLOCK_BYTES, LOG_FILE_BYTES, WRITE_OPTIONS, TableConfig, WriterOptions, writer_options
 from tidelake.errors import InvalidError
 from tidelake.filegroup import FileSlice
 from tidelake.format.history import ArchivedInstant
@@ -285,7 +285,11 @@ class Table:
 
     def _request(self, operation: str, metadata: Mapping[str, str] | None, txn: tuple[str, int] | None) -> WriteRequest:
         properties = self._source.config.properties
-        files = FileOptions(log_format=properties.get("hoodie.logfile.data.block.format", "parquet"))
+        files = FileOptions(
+            log_format=properties.get("hoodie.logfile.data.block.format", "parquet"),
+            max_log_bytes=LOG_FILE_BYTES.of(properties),
+            max_block_bytes=LOG_BLOCK_BYTES.of(properties),
+        )
         return WriteRequest(
             operation,
             dict(metadata or {}),

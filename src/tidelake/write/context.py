@@ -8,7 +8,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from tidelake._limits import MIB
-from tidelake.config import TableConfig
+from tidelake.config import LOG_BLOCK_BYTES, LOG_FILE_BYTES, TableConfig
 from tidelake.format.avro_arrow import avro_json
 from tidelake.merge import MergeSpec
 
@@ -23,6 +23,8 @@ class FileOptions:
     small_base_bytes: int = 100 * MIB
     log_format: str = "parquet"
     has_bloom: bool = True
+    max_log_bytes: int = LOG_FILE_BYTES.default
+    max_block_bytes: int = LOG_BLOCK_BYTES.default
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from tidelake.schema import RECORD_KEY
 from tidelake.storage import Storage
 from tidelake.write.context import WriteContext
 from tidelake.write.event_time import event_times_ms
+from tidelake.write.log_sizes import fitting_blocks
 
 MARKER_DIR = ".hoodie/.temp"
 MARKERS = "MARKERS"
@@ -89,7 +90,7 @@ def write_base(
     )
 
 
-def encode_base(rows: pa.Table, context: WriteContext) -> bytes:
+def encode_base(rows: pa.Table, context: WriteContext) -> memoryview:
     """Stored rows as the bytes of a base file, with bloom filter and key range in the footer."""
     footer = BaseFooter(schema_text=context.stored_schema_text, model_name="avro")
     if context.config.has_meta_columns:
@@ -102,8 +103,7 @@ def encode_base(rows: pa.Table, context: WriteContext) -> bytes:
     with pq.ParquetWriter(sink, rows.schema, **_parquet_options(rows, context)) as writer:
         writer.write_table(rows, row_group_size=context.files.row_group_rows)
         writer.add_key_value_metadata(encode_footer(footer))
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+    return memoryview(sink.getvalue())
 
 
 def write_log(
@@ -114,14 +114,17 @@ def write_log(
     rows: pa.Table,
     deletes: pa.StructArray | None,
 ) -> WriteStat:
-    """Write a log file: a data block of stored rows, then a delete block; either may be missing."""
+    """Write a log file: data blocks of stored rows, then delete blocks; either may be missing."""
     path = join(partition_path, str(name))
     headers = {HeaderKey.INSTANT_TIME: context.instant, HeaderKey.SCHEMA: context.stored_schema_text}
-    blocks = []
+    bound = context.files.max_block_bytes
+    blocks: list[bytes] = []
     if rows.num_rows:
-        blocks.append(encode_block(_data_block(rows, context, headers)))
+        blocks += fitting_blocks(rows, lambda some: encode_block(_data_block(some, context, headers)), bound)
     if deletes is not None and len(deletes):
-        blocks.append(encode_block(LogBlock(BlockType.DELETE, headers, encode_deletes(deletes))))
+        blocks += fitting_blocks(
+            deletes, lambda some: encode_block(LogBlock(BlockType.DELETE, headers, encode_deletes(some))), bound
+        )
     data = b"".join(blocks)
     storage.put(path, data)
     removed = 0 if deletes is None else len(deletes)

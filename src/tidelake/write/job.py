@@ -37,7 +37,7 @@ from tidelake.write.files import open_markers, put_markers
 from tidelake.write.moves import route
 from tidelake.write.partition import PartitionTask, has_any_key, plan_partition, stored_keys
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare, to_arrow
-from tidelake.write.rows import KEY, PATH, key_order
+from tidelake.write.rows import KEY, PATH, Chosen, key_order
 from tidelake.write.transaction import Commit, Transaction, WriteStart, in_transaction
 from tidelake.write.txn import TXN_KEY, Txn
 
@@ -172,7 +172,7 @@ def _write(
         )
         for number, (path, _) in enumerate(parts)
     ]
-    stats = _run(storage, context, tasks, [partial(taken, rows, here, kind) for _, here in parts])
+    stats = _run(storage, context, tasks, [partial(chosen, rows, here, kind) for _, here in parts])
     replaced = {p: tuple(s.file_id for s in found) for p, found in slices.items() if found} if replacing else {}
     return finish(storage, transaction, context, request, stats, replaced)
 
@@ -203,7 +203,7 @@ def finish(
 
 
 def _run(
-    storage: Storage, context: WriteContext, tasks: list[PartitionTask], parts: list[Callable[[], pa.Table]]
+    storage: Storage, context: WriteContext, tasks: list[PartitionTask], parts: list[Callable[[], Chosen]]
 ) -> tuple[WriteStat, ...]:
     """Plan every partition's files, name them in one marker file, and write them; side by side on threads."""
     open_markers(storage, context.instant)
@@ -227,11 +227,11 @@ def by_partition(rows: pa.Table) -> list[tuple[str, npt.NDArray[np.int64]]]:
     return sorted(((path, order[start:end]) for path, start, end in bounds if end > start), key=itemgetter(0))
 
 
-def taken(rows: pa.Table, here: npt.NDArray[np.int64], kind: str) -> pa.Table:
+def chosen(rows: pa.Table, here: npt.NDArray[np.int64], kind: str) -> Chosen:
     """The rows of one partition; those of a bulk insert by key, so that key ranges of files do not overlap."""
     if kind == "bulk_insert":
         here = here[key_order(rows.column(KEY).combine_chunks(), here)]
-    return rows.take(pa.array(here))
+    return Chosen(rows, here)
 
 
 def context_of(config: TableConfig, schema: pa.Schema, instant: str, request: WriteRequest) -> WriteContext:

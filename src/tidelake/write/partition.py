@@ -20,7 +20,6 @@ from tidelake.config import TableType
 from tidelake.errors import InternalError, UnsupportedError
 from tidelake.filegroup import BaseFile, FileSlice
 from tidelake.format.commit_metadata import WriteStat
-from tidelake.format.delete_block import DELETE_TYPE
 from tidelake.format.names import BaseFileName, LogFileName
 from tidelake.index import bucket_file_id, bucket_numbers, bucket_of, locate, value_text
 from tidelake.merge import deleted_rows, merge_partial, merge_whole, records_of
@@ -31,7 +30,8 @@ from tidelake.write.blanks import refuse_older_than_blanked
 from tidelake.write.context import WriteContext
 from tidelake.write.deletes import delete_entries
 from tidelake.write.files import ensure_partition, join, write_base, write_log
-from tidelake.write.rows import GONE, HELPERS, KEY, PLACE, stored_rows
+from tidelake.write.log_sizes import LogPart, log_parts
+from tidelake.write.rows import GONE, KEY, PLACE, Chosen, stored_rows
 
 _COMPRESSED_SHARE = 0.35
 """How much of its Arrow size a row takes in a file, until it is known better."""
@@ -62,7 +62,7 @@ class PlannedFile:
     write: Callable[[], WriteStat]
 
 
-def plan_partition(storage: Storage, context: WriteContext, task: PartitionTask, rows: pa.Table) -> list[PlannedFile]:
+def plan_partition(storage: Storage, context: WriteContext, task: PartitionTask, rows: Chosen) -> list[PlannedFile]:
     """Which files the rows (with their helper columns) of one partition become."""
     if not task.slices:
         ensure_partition(storage, task.path, context.instant)
@@ -71,46 +71,47 @@ def plan_partition(storage: Storage, context: WriteContext, task: PartitionTask,
     if context.buckets is not None and task.operation != "overwrite":
         return change(storage, context, task, rows, _bucket_places(context, task, rows))
     if task.operation in ("insert", "bulk_insert", "overwrite"):
-        alive = _taken(rows, np.flatnonzero(~_deleted(rows, context)))
+        alive = rows.pick(np.flatnonzero(~_deleted(rows, context)))
         if task.operation == "insert" and is_rewritten:
-            return _rewrite(storage, context, task, alive, np.full(alive.num_rows, -1, dtype=np.int64))
+            return _rewrite(storage, context, task, alive, np.full(len(alive), -1, dtype=np.int64))
         return _new_groups(storage, context, task, alive)
-    if PLACE in rows.column_names:
+    if rows.has(PLACE):
         places = np.asarray(rows.column(PLACE)).astype(np.int64)
     else:
-        places = locate(storage, task.slices, rows.column(KEY).combine_chunks())
+        places = locate(storage, task.slices, rows.column(KEY))
     return change(storage, context, task, rows, places)
 
 
 def _append(
-    storage: Storage, context: WriteContext, task: PartitionTask, rows: pa.Table, places: npt.NDArray[np.int64]
+    storage: Storage, context: WriteContext, task: PartitionTask, rows: Chosen, places: npt.NDArray[np.int64]
 ) -> list[PlannedFile]:
     deletes_all = task.operation.startswith("delete")
-    deleted = np.ones(rows.num_rows, dtype=np.bool_) if deletes_all else _deleted(rows, context)
+    deleted = np.ones(len(rows), dtype=np.bool_) if deletes_all else _deleted(rows, context)
     unconditional = task.operation == "delete_unconditional"
     planned: list[PlannedFile] = []
     for number, here in _groups(places):
         file_slice = task.slices[number]
-        data = _taken(rows, here[~deleted[here]])
-        gone = rows.take(pa.array(here[deleted[here]]))
-        if context.merge.is_event_time and file_slice.file_id in task.blanked and data.num_rows:
-            refuse_older_than_blanked(storage, context, file_slice, data)
-        entries = (
-            delete_entries(gone, context, unconditional=unconditional) if gone.num_rows else pa.array([], DELETE_TYPE)
-        )
-        name = LogFileName(file_slice.file_id, context.instant, 1, task.token)
+        data = rows.pick(here[~deleted[here]])
+        gone = rows.pick(here[deleted[here]])
+        if context.merge.is_event_time and file_slice.file_id in task.blanked and len(data):
+            refuse_older_than_blanked(storage, context, file_slice, data.taken())
+        for version, part in enumerate(log_parts(context, task.path, data, gone), start=1):
+            name = LogFileName(file_slice.file_id, context.instant, version, task.token)
 
-        def write(name: LogFileName = name, data: pa.Table = data, entries: pa.StructArray = entries) -> WriteStat:
-            stored = stored_rows(data, context.instant, task.path, name.file_id, _task_number(task))
-            return write_log(storage, context, name, task.path, stored, entries)
+            def write(name: LogFileName = name, part: LogPart = part) -> WriteStat:
+                data, number = part.rows.taken(), _task_number(task)
+                stored = stored_rows(data, context.instant, task.path, name.file_id, number, part.first)
+                gone = part.gone.taken() if len(part.gone) else None
+                deletes = None if gone is None else delete_entries(gone, context, unconditional=unconditional)
+                return write_log(storage, context, name, task.path, stored, deletes)
 
-        planned.append(PlannedFile(join(task.path, str(name)), "CREATE", write))
+            planned.append(PlannedFile(join(task.path, str(name)), "CREATE", write))
     fresh = np.flatnonzero((places < 0) & ~deleted)
-    return planned + _new_groups(storage, context, task, _taken(rows, fresh))
+    return planned + _new_groups(storage, context, task, rows.pick(fresh))
 
 
 def _rewrite(
-    storage: Storage, context: WriteContext, task: PartitionTask, rows: pa.Table, places: npt.NDArray[np.int64]
+    storage: Storage, context: WriteContext, task: PartitionTask, rows: Chosen, places: npt.NDArray[np.int64]
 ) -> list[PlannedFile]:
     deletes_all = task.operation.startswith("delete")
     if not deletes_all and context.buckets is None:
@@ -121,16 +122,17 @@ def _rewrite(
         if base is None:
             raise InternalError("a copy-on-write file group has no base file", instant=context.instant)
         name = BaseFileName(task.slices[number].file_id, task.token, context.instant)
+        data = rows.pick(here)
 
-        def write(name: BaseFileName = name, base: BaseFile = base, here: npt.NDArray[np.int64] = here) -> WriteStat:
-            merged = _merged(storage, context, task, base, name, _taken(rows, here))
+        def write(name: BaseFileName = name, base: BaseFile = base, data: Chosen = data) -> WriteStat:
+            merged = _merged(storage, context, task, base, name, data.taken())
             return write_base(storage, context, name, task.path, merged, str(base.name))
 
         planned.append(PlannedFile(join(task.path, str(name)), "MERGE", write))
     if deletes_all:
         return planned
     fresh = np.flatnonzero((places < 0) & ~_deleted(rows, context))
-    return planned + _new_groups(storage, context, task, _taken(rows, fresh))
+    return planned + _new_groups(storage, context, task, rows.pick(fresh))
 
 
 def _merged(
@@ -161,69 +163,66 @@ def _groups(places: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np
             yield int(number), order[start:end]
 
 
-def _taken(rows: pa.Table, here: npt.NDArray[np.int64]) -> pa.Table:
-    """These rows; nothing is copied if they are all."""
-    return rows if len(here) == rows.num_rows else rows.take(pa.array(here))
-
-
 def _fill_small_groups(
-    context: WriteContext, task: PartitionTask, rows: pa.Table, places: npt.NDArray[np.int64]
+    context: WriteContext, task: PartitionTask, rows: Chosen, places: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
     """New rows go to groups that are still small, as far as they fit."""
     filled = places.copy()
     waiting = np.flatnonzero((places < 0) & ~_deleted(rows, context))
-    row_bytes = _row_bytes(rows)
+    each_bytes = row_bytes(rows)
     for number, file_slice in enumerate(task.slices):
         if len(waiting) == 0:
             break
         if not is_small(file_slice, context):
             continue
         size = file_slice.base.size_bytes if file_slice.base else 0
-        room = max(0, int((context.files.target_base_bytes - size) / row_bytes))
+        room = max(0, int((context.files.target_base_bytes - size) / each_bytes))
         filled[waiting[:room]] = number
         waiting = waiting[room:]
     return filled
 
 
-def _new_groups(storage: Storage, context: WriteContext, task: PartitionTask, rows: pa.Table) -> list[PlannedFile]:
+def _new_groups(storage: Storage, context: WriteContext, task: PartitionTask, rows: Chosen) -> list[PlannedFile]:
     planned: list[PlannedFile] = []
-    if rows.num_rows == 0:
-        return planned
     for file_id, part in _new_parts(context, rows, task.new_id):
         name = BaseFileName(file_id, task.token, context.instant)
 
-        def write(name: BaseFileName = name, part: pa.Table = part) -> WriteStat:
-            stored = stored_rows(part, context.instant, task.path, str(name), _task_number(task))
+        def write(name: BaseFileName = name, part: Chosen = part) -> WriteStat:
+            stored = stored_rows(part.taken(), context.instant, task.path, str(name), _task_number(task))
             return write_base(storage, context, name, task.path, stored, None)
 
         planned.append(PlannedFile(join(task.path, str(name)), "CREATE", write))
     return planned
 
 
-def _new_parts(context: WriteContext, rows: pa.Table, new_id: str) -> Iterator[tuple[str, pa.Table]]:
+def _new_parts(context: WriteContext, rows: Chosen, new_id: str) -> Iterator[tuple[str, Chosen]]:
     """The file groups that new rows make: by size, or one for each bucket."""
     if context.buckets is None:
-        each = max(1, int(context.files.target_base_bytes / _row_bytes(rows)))
-        for number, start in enumerate(range(0, rows.num_rows, each)):
-            yield f"{new_id}-{number}", rows.slice(start, each)
+        each = max(1, int(context.files.target_base_bytes / row_bytes(rows)))
+        for number, start in enumerate(range(0, len(rows), each)):
+            yield f"{new_id}-{number}", rows.part(start, each)
         return
     for number, here in _groups(_bucket_numbers(context, rows)):
-        yield bucket_file_id(number, new_id), _taken(rows, here)
+        yield bucket_file_id(number, new_id), rows.pick(here)
 
 
-def _bucket_numbers(context: WriteContext, rows: pa.Table) -> npt.NDArray[np.int64]:
+def _bucket_numbers(context: WriteContext, rows: Chosen) -> npt.NDArray[np.int64]:
     if context.buckets is None:
         raise InternalError("the table has no buckets")
+    if context.buckets == 1:
+        return np.zeros(len(rows), dtype=np.int64)
     fields = context.config.record_key_fields
-    return bucket_numbers([value_text(rows.column(f).combine_chunks(), f) for f in fields], context.buckets)
+    return bucket_numbers([value_text(rows.column(f), f) for f in fields], context.buckets)
 
 
 def salts_of(rows: pa.Table, context: WriteContext) -> npt.NDArray[np.int64]:
     """For tables of the BUCKET index the bucket of each row, so that a bucket's rows meet in one task; else nothing."""
-    return _bucket_numbers(context, rows) if context.buckets is not None else np.zeros(rows.num_rows, dtype=np.int64)
+    if context.buckets is None:
+        return np.zeros(rows.num_rows, dtype=np.int64)
+    return _bucket_numbers(context, Chosen(rows, np.arange(rows.num_rows)))
 
 
-def _bucket_places(context: WriteContext, task: PartitionTask, rows: pa.Table) -> npt.NDArray[np.int64]:
+def _bucket_places(context: WriteContext, task: PartitionTask, rows: Chosen) -> npt.NDArray[np.int64]:
     """For each row the number of the slice that is its bucket, -1 if the bucket is not there yet."""
     slots = np.full(context.buckets or 0, -1, dtype=np.int64)
     for number, file_slice in enumerate(task.slices):
@@ -243,18 +242,17 @@ def is_small(file_slice: FileSlice, context: WriteContext) -> bool:
     return (file_slice.base.size_bytes if file_slice.base else 0) < context.files.small_base_bytes
 
 
-def stored_bytes(rows: pa.Table) -> float:
-    """About how much rows take in a file."""
-    return float(rows.nbytes) * _COMPRESSED_SHARE
+def row_bytes(rows: Chosen) -> float:
+    """What a row will take in a file, guessed from the rows that came with it."""
+    return max(1.0, rows.row_bytes * _COMPRESSED_SHARE)
 
 
-def _row_bytes(rows: pa.Table) -> float:
-    return max(1.0, stored_bytes(rows) / max(1, int(rows.num_rows)))
-
-
-def _deleted(rows: pa.Table, context: WriteContext) -> npt.NDArray[np.bool_]:
-    deleted = deleted_rows(rows.drop_columns([n for n in HELPERS if n in rows.column_names]), context.merge)
-    return deleted | np.asarray(rows.column(GONE)) if GONE in rows.column_names else deleted
+def _deleted(rows: Chosen, context: WriteContext) -> npt.NDArray[np.bool_]:
+    asked = [name for name in context.merge.delete_columns if rows.has(name)]
+    deleted = np.zeros(len(rows), dtype=np.bool_)
+    if asked:
+        deleted = deleted_rows(rows.table.select(asked).take(pa.array(rows.numbers)), context.merge)
+    return deleted | np.asarray(rows.column(GONE)) if rows.has(GONE) else deleted
 
 
 def _renamed(batches: Iterator[pa.RecordBatch], name: str) -> list[pa.RecordBatch]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -41,10 +42,62 @@ def refuse_reserved(names: Iterable[str]) -> None:
             raise InvalidError(f"the column name {name!r} is reserved", value=name)
 
 
-def stored_rows(rows: pa.Table, instant: str, partition_path: str, file_name: str, task: int) -> pa.Table:
-    """User rows of one partition with their helper columns, as the records that a file keeps."""
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Some rows of a table. Nothing is copied before they are taken, so that each file's rows use the same memory."""
+
+    table: pa.Table
+    numbers: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def has(self, name: str) -> bool:
+        """Whether the table has a column."""
+        return name in self.table.column_names
+
+    def column(self, name: str) -> pa.Array:
+        """One column of the rows."""
+        return self.table.column(name).combine_chunks().take(pa.array(self.numbers))
+
+    def pick(self, at: npt.NDArray[np.int64]) -> Chosen:
+        """Some of these rows."""
+        return Chosen(self.table, self.numbers[at])
+
+    def part(self, start: int, count: int) -> Chosen:
+        """Some of these rows, in a row."""
+        return Chosen(self.table, self.numbers[start : start + count])
+
+    @property
+    def row_bytes(self) -> float:
+        """What a row takes in memory, on the average of the whole table."""
+        return float(self.table.nbytes) / max(1, int(self.table.num_rows))
+
+    def taken(self) -> pa.Table:
+        """The rows as a table of their own. A key that is a column's own values is copied once for both."""
+        numbers = pa.array(self.numbers)
+        made: dict[tuple[object, ...], pa.ChunkedArray] = {}
+        columns = []
+        for column in self.table.columns:
+            memory = (len(made),) if column.num_chunks != 1 else _memory(column.chunk(0))
+            if memory not in made:
+                made[memory] = column.take(numbers)
+            columns.append(made[memory])
+        return pa.table(columns, schema=self.table.schema)
+
+
+def _memory(column: pa.Array) -> tuple[object, ...]:
+    """Where a column's values are: the same for two columns that are one."""
+    buffers = (0 if buffer is None else buffer.address for buffer in column.buffers())
+    return (column.type, column.offset, len(column), *buffers)
+
+
+def stored_rows(
+    rows: pa.Table, instant: str, partition_path: str, file_name: str, task: int, first: int = 0
+) -> pa.Table:
+    """User rows of one partition with their helper columns, as the records that a file keeps, numbered from ``first``."""
     count = rows.num_rows
-    numbers = pc.cast(pa.array(np.arange(count)), pa.string())
+    numbers = pc.cast(pa.array(np.arange(first, first + count)), pa.string())
     meta = {
         COMMIT_TIME: pa.repeat(pa.scalar(instant, pa.string()), count),
         COMMIT_SEQNO: pc.binary_join_element_wise(f"{instant}_{task}_", numbers, ""),

@@ -20,8 +20,8 @@ from tidelake.filegroup import FileSlice
 from tidelake.index import locate
 from tidelake.storage import Storage
 from tidelake.write.context import WriteContext
-from tidelake.write.partition import PartitionTask, is_small, stored_bytes
-from tidelake.write.rows import KEY, PLACE, SALT
+from tidelake.write.partition import PartitionTask, is_small, row_bytes
+from tidelake.write.rows import KEY, PLACE, SALT, Chosen
 
 SALTS = 64
 """Into how many pieces the rows of one partition may be spread before they are looked up, and new rows after it."""
@@ -42,20 +42,28 @@ def tagged(
     salts = np.asarray(rows.column(SALT)).astype(np.int64)
     is_new = places < 0
     share = max(1, len(np.unique(salts))) / SALTS
-    files = stored_bytes(rows.filter(pa.array(is_new))) / share / context.files.target_base_bytes
+    new_bytes = row_bytes(Chosen(rows, np.flatnonzero(is_new))) * int(is_new.sum())
+    files = new_bytes / share / context.files.target_base_bytes
     slots = np.concatenate([_slots(slices, context), [0]])[places]
     slots[is_new] = salts[is_new] % int(np.clip(np.ceil(files), 1, SALTS))
     return _with(_with(rows, SALT, slots), PLACE, places)
 
 
-def placed(context: WriteContext, task: PartitionTask, rows: pa.Table) -> tuple[PartitionTask, pa.Table]:
-    """The task with the file groups that are its own alone, and the tagged rows with their numbers among these."""
-    present = set(np.unique(np.asarray(rows.column(SALT))).tolist())
-    own = [number for number, slot in enumerate(_slots(task.slices, context)) if slot in present]
-    numbers = np.full(len(task.slices) + 1, -1, dtype=np.int64)
-    numbers[own] = np.arange(len(own))
-    places = numbers[np.asarray(rows.column(PLACE)).astype(np.int64)]
-    return replace(task, slices=tuple(task.slices[number] for number in own)), _with(rows, PLACE, places)
+def placed(
+    context: WriteContext, tasks: Sequence[PartitionTask], parts: Sequence[npt.NDArray[np.int64]], rows: pa.Table
+) -> tuple[list[PartitionTask], pa.Table]:
+    """The partitions' tasks with the file groups that are this task's alone, and tagged rows with numbers among these."""
+    slots = np.asarray(rows.column(SALT)).astype(np.int64)
+    places = np.asarray(rows.column(PLACE)).astype(np.int64)
+    made = []
+    for task, here in zip(tasks, parts, strict=True):
+        present = set(np.unique(slots[here]).tolist())
+        own = [number for number, slot in enumerate(_slots(task.slices, context)) if slot in present]
+        numbers = np.full(len(task.slices) + 1, -1, dtype=np.int64)
+        numbers[own] = np.arange(len(own))
+        places[here] = numbers[places[here]]
+        made.append(replace(task, slices=tuple(task.slices[number] for number in own)))
+    return made, _with(rows, PLACE, places)
 
 
 def _places(storage: Storage, slices: Sequence[FileSlice], operation: str, rows: pa.Table) -> npt.NDArray[np.int64]:

@@ -106,3 +106,24 @@ def test_time_paths_apache_hudi_updates_every_row_in_its_folder(
     assert {r["id"]: r["_hoodie_partition_path"] for r in found} == paths
     assert [r["name"] for r in found] == ["theirs"] * len(ids)
     assert len(hudi.read(tmp_path / "t")["rows"]) == len(ids)
+
+
+@pytest.mark.parametrize("log_format", ["parquet", "avro"])
+def test_log_files_of_several_versions_and_blocks_read_equal_and_compact(
+    hudi: Hudi, tmp_path: Path, log_format: str
+) -> None:
+    """Rows of one write in several log files and blocks are one write to Apache Hudi, before and after it compacts them."""
+    options = {
+        "hoodie.logfile.max.size": "20000",
+        "hoodie.logfile.data.block.max.size": "6000",
+        "hoodie.logfile.data.block.format": log_format,
+    }
+    both = make(hudi, tmp_path / "t", options, ordering_fields="ts")
+    both.ours.upsert(rows(*((i, "old", 1) for i in range(200))))
+    both.ours.upsert(rows(*((i, f"new {i}", 2) for i in range(200))))
+    both.ours.delete([3, 150])
+    assert len({stat.path for stat in both.ours.files()[0].logs}) > 3
+    both.check_snapshot()
+    hudi.compact(tmp_path / "t")
+    both.check_snapshot()
+    assert both.state() == {i: f"new {i}" for i in range(200) if i not in (3, 150)}

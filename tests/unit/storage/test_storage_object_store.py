@@ -23,7 +23,7 @@ from tidelake.storage.object_store import CONDITIONAL_TRIES, ObjectStorage
 from tidelake.storage.object_store_options import parse_location, store_config
 
 if TYPE_CHECKING:
-    from conftest import S3Server
+    from s3_server import S3Server
 
 ROOT = "some folder%20/t=1"
 

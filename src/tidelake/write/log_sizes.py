@@ -1,0 +1,60 @@
+"""Bounds of log files: a write of any size leaves files and blocks that any reader can hold.
+
+How many files the rows of a group become is known before they are written, since markers name them; so it goes by an
+estimate from above, the rows' Arrow size with the meta columns. Blocks are cut to their bound exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidelake.write.context import WriteContext
+from tidelake.write.rows import Chosen
+
+_META_BYTES = 128
+"""What the meta columns take of a row, beside the key and the path."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogPart:
+    """What goes into one log file; ``first`` is the number of its first row."""
+
+    rows: Chosen
+    gone: Chosen
+    """The rows that are deletes."""
+    first: int = 0
+
+
+def log_parts(context: WriteContext, partition_path: str, rows: Chosen, gone: Chosen) -> Iterator[LogPart]:
+    """The rows and deletes of one file group, as parts for one log file each; at least one."""
+    bound = context.files.max_log_bytes
+    per_row = rows.row_bytes + _META_BYTES + len(partition_path)
+    if (len(rows) + len(gone)) * per_row <= bound:
+        yield LogPart(rows, gone)
+        return
+    each = max(1, int(bound / per_row))
+    for start in range(0, len(rows), each):
+        yield LogPart(rows.part(start, each), gone.part(0, 0), start)
+    for start in range(0, len(gone), each):
+        yield LogPart(rows.part(0, 0), gone.part(start, each))
+
+
+def fitting_blocks(rows: pa.Table | pa.Array, encode: Callable[[pa.Table], bytes], bound: int) -> Iterator[bytes]:
+    """Rows as encoded blocks of at most so many bytes; a row that is larger has a block of its own."""
+    per_row = max(1, int(rows.nbytes) // max(1, len(rows)))
+    each = max(1, bound // per_row)
+    for start in range(0, len(rows), each):
+        yield from _halved(rows.slice(start, each), encode, bound)
+
+
+def _halved(rows: pa.Table | pa.Array, encode: Callable[[pa.Table], bytes], bound: int) -> Iterator[bytes]:
+    block = encode(rows)
+    if len(block) <= bound or len(rows) < 2:
+        yield block
+        return
+    middle = len(rows) // 2
+    yield from _halved(rows.slice(0, middle), encode, bound)
+    yield from _halved(rows.slice(middle), encode, bound)
