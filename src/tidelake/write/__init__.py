@@ -2,6 +2,7 @@
 
 from tidelake.write.context import FileOptions
 from tidelake.write.create import create
+from tidelake.write.deletes import key_columns
 from tidelake.write.job import SORTS, WriteRequest, delete_partitions, write
 from tidelake.write.prepare import to_arrow
 from tidelake.write.redo import redone
@@ -15,6 +16,7 @@ __all__ = [
     "WriteRequest",
     "create",
     "delete_partitions",
+    "key_columns",
     "make_txn",
     "recover",
     "redone",

@@ -79,7 +79,7 @@ def write(storage: Storage, clock: Clock, data: object, request: WriteRequest) -
     known = table_schema(source).declared
     schema = known if request.operation.startswith("delete") else evolved_schema(known, incoming.schema)
     rows = prepare(incoming, schema, source.config)
-    _refuse_blanks(source.config, request)
+    refuse_blanks(source.config, request)
     if not request.operation.startswith("delete"):
         refuse_unfit(rows, source.config)
     if request.operation in DEDUPLICATED:
@@ -90,7 +90,7 @@ def write(storage: Storage, clock: Clock, data: object, request: WriteRequest) -
     )
 
 
-def _refuse_blanks(config: TableConfig, request: WriteRequest) -> None:
+def refuse_blanks(config: TableConfig, request: WriteRequest) -> None:
     """Where a late record is not met by the key's own base row, only deletes with an ordering value are right."""
     is_logged = config.table_type is TableType.MERGE_ON_READ and config.merge_mode is MergeMode.EVENT_TIME
     if request.operation == "delete_unconditional" and is_logged and (config.is_global or config.buckets):
