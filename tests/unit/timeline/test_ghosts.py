@@ -66,7 +66,7 @@ def test_ghost_does_not_count_and_the_next_publication_removes_it(
     assert not storage.exists(ghost)
 
 
-@pytest.mark.parametrize("name", ["cow_v9_archived", "mor_v9_archived"])
+@pytest.mark.parametrize("name", ["mor_v8_archived", "mor_v9_archived"])
 def test_rollback_of_a_run_whose_instant_was_run_again_and_archived_takes_no_file(
     table_of: Callable[[str], LocalStorage], name: str
 ) -> None:
