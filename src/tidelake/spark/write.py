@@ -71,7 +71,7 @@ def write_on_spark(storage: Storage, clock: Clock, frame: DataFrame, request: Wr
         open_markers(storage, context.instant)
         is_global = source.config.is_global and request.operation == "upsert"
         slices = old_slices(storage, source, transaction, None) if is_global else None
-        stats = _run(storage, context, data, transaction.start, request.operation, slices)
+        stats = _run(storage, context, data, transaction.start, request, slices)
         replaced = _replaced(storage, source, transaction, stats, request)
         return finish(storage, transaction, context, request, stats, replaced)
 
@@ -96,7 +96,7 @@ def _run(
     context: WriteContext,
     data: DataFrame,
     start: Timeline,
-    operation: str,
+    request: WriteRequest,
     slices: Slices | None,
 ) -> tuple[WriteStat, ...]:
     """Run the tasks. ``slices`` are those of the whole table, for upserts that may move rows between partitions."""
@@ -128,16 +128,26 @@ def _run(
         if rows.num_rows == 0:
             return
         reached = open_storage(uri, options)
-        stats = list(_write_task(reached, context, start, operation, rows.combine_chunks(), slices))
+        stats = list(_write_task(reached, context, start, request, rows.combine_chunks(), slices))
         yield pa.record_batch([pa.array([pickle.dumps(stats)], pa.binary())], names=["stats"])
 
     ready = data.mapInArrow(make_ready, spark_schema(prepared_schema))
-    if context.config.is_global and operation in DEDUPLICATED:
+    if context.config.is_global and request.operation in DEDUPLICATED:
         # All versions of a key meet, whatever their partitions.
         ready = ready.repartition(F.col(KEY)).mapInArrow(settle, spark_schema(routed_schema))
-    written = ready.repartition(F.col(PATH), _salt(context, operation)).mapInArrow(write_files, "stats binary")
+    written = _spread(ready, context, request).mapInArrow(write_files, "stats binary")
     # Statistics of files, not rows: a few hundred bytes for each file that was written.
     return tuple(stat for row in written.collect() for stat in pickle.loads(row["stats"]))
+
+
+def _spread(ready: DataFrame, context: WriteContext, request: WriteRequest) -> DataFrame:
+    """Rows as the tasks get them. Those of one bucket must meet, so there a bulk insert sorts within tasks at most."""
+    if request.operation == "bulk_insert" and context.buckets is None:
+        if request.sort is None:
+            return ready
+        if request.sort == "global":
+            return ready.repartitionByRange(F.col(PATH), F.col(KEY))
+    return ready.repartition(F.col(PATH), _salt(context, request.operation))
 
 
 def _salt(context: WriteContext, operation: str) -> Column:
@@ -158,10 +168,11 @@ def _write_task(
     storage: Storage,
     context: WriteContext,
     start: Timeline,
-    operation: str,
+    request: WriteRequest,
     rows: pa.Table,
     whole: Slices | None,
 ) -> Iterator[WriteStat]:
+    operation = request.operation
     task = TaskContext.get()
     attempt = task.taskAttemptId() if task is not None else 0
     token = f"{task.partitionId()}-{task.stageId()}-{attempt}" if task is not None else "0-0-0"
@@ -181,7 +192,7 @@ def _write_task(
     for path, here in parts:
         old = slices.get(path, ())
         made = PartitionTask(path, old, kind, token, SystemClock().new_id(), may_have_blanks(old, commits))
-        planned += plan_partition(storage, context, made, chosen(rows, here, kind))
+        planned += plan_partition(storage, context, made, chosen(rows, here, request))
     put_markers(storage, context.instant, attempt, [(file.path, file.kind) for file in planned])
     for file in planned:
         yield file.write()

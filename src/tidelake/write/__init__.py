@@ -2,13 +2,14 @@
 
 from tidelake.write.context import FileOptions
 from tidelake.write.create import create
-from tidelake.write.job import WriteRequest, delete_partitions, write
+from tidelake.write.job import SORTS, WriteRequest, delete_partitions, write
 from tidelake.write.prepare import to_arrow
 from tidelake.write.redo import redone
 from tidelake.write.transaction import Commit, recover
 from tidelake.write.txn import make_txn
 
 __all__ = [
+    "SORTS",
     "Commit",
     "FileOptions",
     "WriteRequest",

@@ -51,6 +51,8 @@ OPERATIONS = {
     "delete_partitions": "DELETE_PARTITION",
 }
 DEDUPLICATED = frozenset({"upsert", "insert_overwrite", "insert_overwrite_table"})
+SORTS = ("partition", "global")
+"""Rows of a bulk insert sorted by key within the piece of a partition that a task has, or over the whole write."""
 REPLACING = frozenset({"insert_overwrite", "insert_overwrite_table", "delete_partitions"})
 
 
@@ -65,6 +67,8 @@ class WriteRequest:
     known: Timeline | None = None
     """The timeline as of which the rows were read from the table (a delete's), so that later changes conflict."""
     txn: Txn | None = None
+    sort: str | None = None
+    """How a bulk insert sorts: see ``SORTS``; None is not at all."""
     options: WriterOptions = field(default_factory=WriterOptions)
 
 
@@ -171,7 +175,7 @@ def _write(
         )
         for number, (path, _) in enumerate(parts)
     ]
-    stats = _run(storage, context, tasks, [partial(chosen, rows, here, kind) for _, here in parts])
+    stats = _run(storage, context, tasks, [partial(chosen, rows, here, request) for _, here in parts])
     replaced = {p: tuple(s.file_id for s in found) for p, found in slices.items() if found} if replacing else {}
     return finish(storage, transaction, context, request, stats, replaced)
 
@@ -226,9 +230,9 @@ def by_partition(rows: pa.Table) -> list[tuple[str, npt.NDArray[np.int64]]]:
     return sorted(((path, order[start:end]) for path, start, end in bounds if end > start), key=itemgetter(0))
 
 
-def chosen(rows: pa.Table, here: npt.NDArray[np.int64], kind: str) -> Chosen:
-    """The rows of one partition; those of a bulk insert by key, so that key ranges of files do not overlap."""
-    if kind == "bulk_insert":
+def chosen(rows: pa.Table, here: npt.NDArray[np.int64], request: WriteRequest) -> Chosen:
+    """The rows of one partition; those of a sorted bulk insert by key, so that key ranges of files do not overlap."""
+    if request.operation == "bulk_insert" and request.sort is not None:
         here = here[key_order(rows.column(KEY).combine_chunks(), here)]
     return Chosen(rows, here)
 
