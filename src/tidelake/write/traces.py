@@ -30,7 +30,7 @@ def sweep_traces(
     pending = {i.requested_time for i in timeline.pending}
     rolled_back = {t for i in timeline.of_action("rollback") for t in reader.targets(i)} - timeline.by_time.keys()
     for instant in storage.list_dir(MARKER_DIR)[0]:
-        if instant in rolled_back and instant not in pending:
+        if instant in rolled_back and instant not in pending and not _is_archived(reader, instant):
             for path in files_of(storage, instant):
                 storage.delete(path)
         elif instant not in timeline.by_time:
@@ -40,3 +40,8 @@ def sweep_traces(
     for instant in left:
         if instant in ended and instant not in pending:
             storage.delete(f"{HEARTBEAT_DIR}/{instant}")
+
+
+def _is_archived(reader: TimelineReader, instant: str) -> bool:
+    """Whether it completed after all: a service may be run again, at its instant, after it was rolled back."""
+    return any(archived.requested_time == instant for archived in reader.history)

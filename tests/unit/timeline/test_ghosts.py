@@ -12,6 +12,7 @@ import pytest
 import tidelake as tl
 from tidelake.format.names import TIMELINE_DIR, State, TimelineName
 from tidelake.format.plans import InstantInfo, RestorePlan, RollbackPlan
+from tidelake.format.service_metadata import RollbackMetadata
 from tidelake.storage import Fault, FaultyStorage, LocalStorage, MemoryStorage, SimulatedCrash
 from tidelake.storage.port import ObjectInfo
 from tidelake.testing import ManualClock
@@ -63,6 +64,31 @@ def test_ghost_does_not_count_and_the_next_publication_removes_it(
     names = [n for n in first.column_names if not n.startswith("_hoodie_")]
     tl.open_table(storage.uri, storage=storage).upsert(first.select(names))
     assert not storage.exists(ghost)
+
+
+@pytest.mark.parametrize("name", ["mor_v8_archived", "mor_v9_archived"])
+def test_rollback_of_a_run_whose_instant_was_run_again_and_archived_takes_no_file(
+    table_of: Callable[[str], LocalStorage], name: str
+) -> None:
+    """A service may be rolled back and run again at its instant: once the history has it, its files are rows."""
+    storage = table_of(name)
+    before = rows_of(storage)
+    config = load_config(storage)
+    archived = {i.requested_time for i in TimelineReader(storage, config).history}
+    slices = tl.open_table(storage.uri, storage=storage).files(latest=False)
+    base = next(s.base for s in slices if s.base and s.base.name.instant in archived)
+    taker = next_instant(load_timeline(storage, config).greatest_time)
+    plan = RollbackPlan(InstantInfo(base.name.instant, "compaction"), (), 1).encode(SYNC)
+    done = RollbackMetadata(taker, 0, 0, (base.name.instant,), {}).encode(SYNC)
+    storage.put(f"{config.timeline_dir}/{TimelineName(taker, 'rollback', State.REQUESTED)}", plan)
+    storage.put(f"{config.timeline_dir}/{TimelineName(taker, 'rollback', State.COMPLETED, next_instant(taker))}", done)
+    storage.put(f".hoodie/.temp/{base.name.instant}/{base.path}.marker.CREATE", b"")
+    assert rows_of(storage) == before
+    first = tl.open_table(storage.uri, storage=storage).scan().to_arrow().slice(0, 1)
+    names = [n for n in first.column_names if not n.startswith("_hoodie_")]
+    tl.open_table(storage.uri, storage=storage).upsert(first.select(names))
+    assert storage.exists(base.path)
+    assert len(rows_of(storage)) == len(before)
 
 
 def new_table() -> tuple[MemoryStorage, Transitions, ManualClock]:
