@@ -13,6 +13,7 @@ from tidelake.config import LOG_BLOCK_BYTES, LOG_FILE_BYTES, WRITE_OPTIONS, Tabl
 from tidelake.errors import InvalidError
 from tidelake.filegroup import FileSlice
 from tidelake.format.history import ArchivedInstant
+from tidelake.locking import make_lock
 from tidelake.observe import (
     CommitSummary,
     InstantSummary,
@@ -37,6 +38,7 @@ from tidelake.write import (
     make_txn,
     redone,
     to_arrow,
+    undo,
     write,
 )
 
@@ -228,6 +230,16 @@ class Table:
         return redone(
             lambda: delete_partitions(self._source.storage, self._clock, paths, request), on_conflict, self._clock
         )
+
+    def rollback(self, instant: str) -> str:
+        """Take a write back, named by its requested time; returns the rollback's own instant.
+
+        A pending write goes whatever its heartbeat says: its writer, if it lives, gets ``ConflictError`` at its commit. A
+        completed one goes only if it is the last and nothing was begun on top of it; else ``ConflictError`` names what was.
+        """
+        storage, clock = self._source.storage, self._clock
+        lock = make_lock(self._options.lock, storage, clock)
+        return undo(storage, self._source.config, clock, str(instant), lock)
 
     def summary(self) -> TableSummary:
         """What the table is, how large, and what happened to it last."""

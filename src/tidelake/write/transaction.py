@@ -226,6 +226,7 @@ def recover(
     dead_after_ms = (options or WriterOptions()).dead_after_ms
     left = heartbeats(storage)
     moves = Transitions(storage, config, clock, lock)
+    moves.finish_last_turn()  # it may be a rollback of what this write would be made on top of
     timeline = moves.load()
     recovered: list[str] = []
     for instant in timeline.pending:
