@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -45,8 +46,8 @@ class S3Server:
     answers: list[Answer] = field(default_factory=list)
     requests: list[tuple[str, str]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
-    on_request: Callable[[int, str], Answer | None] | None = None
-    """Asked at each request, with its number from 1 and its method, for an answer to give."""
+    on_request: Callable[[int, WSGIEnvironment], Answer | None] | None = None
+    """Asked at each request, with its number from 1, for an answer to give."""
 
     @property
     def endpoint(self) -> str:
@@ -66,6 +67,14 @@ class S3Server:
         name = f"bucket-{next(_bucket_numbers)}"
         s3_backends[_moto_account]["aws"].create_bucket(name, "us-east-1")
         return name
+
+    def copy_bucket(self, bucket: str) -> str:
+        """A new bucket with the same objects, made without HTTP."""
+        backend = s3_backends[_moto_account]["aws"]
+        made = self.new_bucket()
+        for key in self.keys(bucket):
+            backend.put_object(made, key, backend.get_object(bucket, key).value)
+        return made
 
     def put_keys(self, bucket: str, keys: Iterable[str], data: bytes = b"x") -> None:
         """Store objects without HTTP, and without any care for their names."""
@@ -87,7 +96,7 @@ class S3Server:
             self.requests.append((method, environ.get("RAW_URI", environ["PATH_INFO"])))
             prepared = self.answers.pop(0) if self.answers and self.answers[0].method == method else None
             if prepared is None and self.on_request is not None:
-                prepared = self.on_request(len(self.requests), method)
+                prepared = self.on_request(len(self.requests), environ)
             if prepared is None:
                 return list(self.app(environ, start_response))
             if prepared.applied:
@@ -95,7 +104,7 @@ class S3Server:
             else:
                 environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         if not prepared.status:
-            environ["werkzeug.socket"].close()
+            environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
             raise ConnectionAbortedError("no answer")
         body = f"<Error><Code>{prepared.code}</Code></Error>".encode()
         start_response(prepared.status, [("Content-Length", str(len(body))), ("Content-Type", "application/xml")])

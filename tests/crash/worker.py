@@ -18,7 +18,8 @@ from pathlib import Path
 import pyarrow as pa
 
 import tidelake as tl
-from tidelake.storage import FaultyStorage, LocalStorage, ObjectStorage, Storage, open_storage
+from tidelake.storage import FaultyStorage, LocalStorage, Storage, open_storage
+from tidelake.storage.object_store import ObjectStorage
 
 TRIES = 500
 

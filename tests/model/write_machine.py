@@ -45,11 +45,24 @@ class Shape:
     ordering: tuple[str, ...]
     partition_by: tuple[str, ...]
     log_format: str
+    buckets: int | None = None
+    """How many buckets a partition has; None is the SIMPLE index."""
 
     def __str__(self) -> str:
         kind = "mor" if self.is_merge_on_read else "cow"
         order = "event" + str(len(self.ordering)) if self.ordering else "commit"
-        return f"{kind}-{order}-{len(self.partition_by)}part-{self.log_format}"
+        index = f"-{self.buckets}buckets" if self.buckets else ""
+        return f"{kind}-{order}-{len(self.partition_by)}part-{self.log_format}{index}"
+
+    @property
+    def is_logged(self) -> bool:
+        """Whether the order of a key's records is that of its ordering values, in logs."""
+        return self.is_merge_on_read and bool(self.ordering)
+
+    @property
+    def options(self) -> dict[str, str]:
+        bucketed = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": str(self.buckets)}
+        return {"hoodie.logfile.data.block.format": self.log_format, **(bucketed if self.buckets else {})}
 
     @property
     def is_merge_on_read(self) -> bool:
@@ -65,6 +78,12 @@ SHAPES = [
         ("parquet", "avro"),
     )
     if table_type == "MERGE_ON_READ" or log_format == "parquet"
+]
+BUCKET_SHAPES = [
+    Shape(table_type, ordering, parts, "parquet", buckets=3)
+    for table_type, ordering, parts in itertools.product(
+        ("MERGE_ON_READ", "COPY_ON_WRITE"), ((), ("ts",), ("ts", "seq")), ((), ("day",))
+    )
 ]
 
 
@@ -96,7 +115,9 @@ class Machine:
     def __post_init__(self) -> None:
         self.clock = ManualClock(seed=self.random.getrandbits(32))
         self.storage = self.make_storage()
-        self.oracle = Oracle(self.shape.ordering, self.shape.partition_by, self.shape.is_merge_on_read)
+        self.oracle = Oracle(
+            self.shape.ordering, self.shape.partition_by, self.shape.is_merge_on_read, self.shape.buckets
+        )
         tl.create_table(
             "memory",
             SCHEMA,
@@ -105,10 +126,14 @@ class Machine:
             partition_by=self.shape.partition_by,
             ordering_fields=self.shape.ordering,
             table_type=self.shape.table_type,
-            options={"hoodie.logfile.data.block.format": self.shape.log_format},
+            options=self.shape.options,
             storage=self.storage,
             clock=self.clock,
         )
+
+    def expire(self) -> None:
+        """Let so much time pass that a writer without a sign of life is dead."""
+        self.clock.advance(EXPIRED_S)
 
     def make_storage(self) -> Any:
         return MemoryStorage(clock=self.clock)
@@ -195,7 +220,7 @@ class Machine:
         outcomes = [before] if after is None else [before, after.rows()]
         seen = self.read()
         assert seen in outcomes
-        self.clock.advance(EXPIRED_S)
+        self.expire()
         more = self.row(next(self.fresh_ids), deleted=False)
         self.open().upsert(self.table([more]))
         if after is not None and self.read() == after.rows() + multiset([more]):
@@ -306,7 +331,7 @@ class Machine:
         return Write(verb, lambda t: getattr(t, verb)(data), lambda o: o.insert(rows), self.partitions(rows))
 
     def any_delete(self) -> Write:
-        unconditional = self.random.random() < 0.3
+        unconditional = self.random.random() < 0.3 and not (self.shape.is_logged and self.shape.buckets)
         if self.random.random() < 0.5:
             ids = self.random.sample(range(8), 3)
 

@@ -2,6 +2,7 @@
 
 A key is a pair (partition values, id). An entry is kept for every key that a file group of the table has, alive or not:
 of a merge-on-read table a deleted key leaves a tombstone that older data must not pass, of a copy-on-write table nothing.
+With buckets a delete is not looked up: it leaves a tombstone wherever the key's bucket is there, known key or not.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ class Refused(Exception):
 
 @dataclass
 class Entry:
-    """One key: its row, or (dead) the ordering value that ended it, or (``is_blank``) neither."""
+    """One key: its row, or (dead) the ordering value that ended it, or (``is_blank``) neither.
 
-    base: tuple[Any, ...]
+    ``base`` is the ordering value of its row in the base file; None if it is in logs alone.
+    """
+
+    base: tuple[Any, ...] | None
     row: Row | None = None
     ended: tuple[Any, ...] | None = None
 
@@ -40,6 +44,9 @@ class Oracle:
     ordering: tuple[str, ...]
     partition_by: tuple[str, ...]
     is_merge_on_read: bool
+    buckets: int | None = None
+    groups: set[Key] = field(default_factory=set)
+    """The buckets that are there: (partition values, number)."""
     columns: list[str] = field(default_factory=lambda: list(COLUMNS))
     entries: dict[Key, Entry] = field(default_factory=dict)
     written: list[tuple[Key, tuple[Any, ...] | None, Row | None]] = field(default_factory=list)
@@ -72,13 +79,15 @@ class Oracle:
         for key, row in best.items():
             self._apply(work, key, row)
         self.entries = work
+        self._add_groups(best.values())
 
     def insert(self, batch: list[Row]) -> None:
         for row in batch:
             if not row["_hoodie_is_deleted"]:
                 assert self.key_of(row) not in self.entries
-                self.entries[self.key_of(row)] = Entry(self.order_of(row), row)
+                self.entries[self.key_of(row)] = Entry(self._base_of(row), row)
                 self.written.append((self.key_of(row), self.order_of(row), row))
+        self._add_groups(batch)
 
     def delete(self, keys: set[Key], *, unconditional: bool = False) -> None:
         """Delete what is alive of these keys; on an event-time table from the row's own ordering value on."""
@@ -91,8 +100,9 @@ class Oracle:
 
     def replace(self, batch: list[Row], partitions: set[Key] | None) -> None:
         """Empty these partitions (None: all), then insert the best row of each key."""
-        fresh = Oracle(self.ordering, self.partition_by, self.is_merge_on_read)
+        fresh = Oracle(self.ordering, self.partition_by, self.is_merge_on_read, self.buckets)
         fresh.upsert(batch)
+        self.groups = fresh.groups | {g for g in self.groups if partitions is not None and g[0] not in partitions}
         kept = {} if partitions is None else {k: e for k, e in self.entries.items() if k[0] not in partitions}
         self.written.extend((key, None, None) for key in self.entries if key not in kept)
         self.written.extend(fresh.written)
@@ -104,15 +114,17 @@ class Oracle:
         gone = bool(row["_hoodie_is_deleted"])
         if entry is None:
             if not gone:
-                work[key] = Entry(order, row)
+                work[key] = Entry(self._base_of(row), row)
                 self.written.append((key, order, row))
+            elif self.is_merge_on_read and self._group_of(row) in self.groups:
+                work[key] = Entry(None, None, order if self.ordering else None)
             return
         self.written.append((key, order, None if gone else row))
         if self.ordering:
             if entry.is_blank:
                 if gone:
                     return
-                if order < entry.base:
+                if entry.base is not None and order < entry.base:
                     raise Refused(f"{key} was deleted whatever its age, and its base row is of {entry.base}")
             elif order < (self.order_of(entry.row) if entry.row is not None else entry.ended):
                 return
@@ -120,6 +132,22 @@ class Oracle:
             self._end(work, key, order if self.ordering else None)
         else:
             work[key] = Entry(entry.base, row)
+
+    def _base_of(self, row: Row) -> tuple[Any, ...] | None:
+        """A new key is in a new base file, or in a log of its bucket if that is there."""
+        return None if self.is_merge_on_read and self._group_of(row) in self.groups else self.order_of(row)
+
+    def _add_groups(self, written: Any) -> None:
+        if self.buckets is not None:
+            self.groups = self.groups | {self._group_of(row) for row in written if not row["_hoodie_is_deleted"]}
+
+    def _group_of(self, row: Row) -> Key | None:
+        if self.buckets is None:
+            return None
+        hashed = 0
+        for letter in str(row["id"]):
+            hashed = hashed * 31 + ord(letter)
+        return (self.partition_of(row), ((31 + hashed) & 0x7FFFFFFF) % self.buckets)
 
     def _end(self, work: dict[Key, Entry], key: Key, ended: tuple[Any, ...] | None) -> None:
         if self.is_merge_on_read:

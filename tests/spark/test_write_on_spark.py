@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tidelake as tl
@@ -82,3 +85,75 @@ def test_spark_event_time_of_another_unit_is_refused_with_its_keys(spark, tmp_pa
         table.upsert(frame(spark, rows((1, "a", 1, "d"), (3, "b", 1_705_320_000_000, "d"))))
     assert not table.timeline.completed_writes
     assert not table.timeline.pending
+
+
+BAD_ON_SPARK = {
+    "null key": ("select cast(null as bigint) id, 'a' name, 1L ts, 'd' day", "null or empty record key .id."),
+    "null ordering": (
+        "select 7L id, 'a' name, cast(null as bigint) ts, 'd' day",
+        "'ts' is null in 1 rows, for the keys 7",
+    ),
+    "up": ("select 7L id, 'a' name, 1L ts, '..' day", r"'day' has the value '\.\.'.* for the keys 7"),
+    "slash": ("select 7L id, 'a' name, 1L ts, 'a/b' day", "'day' has the value 'a/b'.* for the keys 7"),
+    "doubled column": ("select 7L id, 'a' name, 'b' name, 1L ts, 'd' day", "more than once.*: name"),
+    "reserved name": ("select 7L id, 'a' name, 1L ts, 'd' day, 'x' _hoodie_thing", "'_hoodie_thing' is reserved"),
+    "text for numbers": ("select 7L id, 'a' name, 'soon' ts, 'd' day", "'ts'"),
+    "added column without a type": ("select 7L id, 'a' name, 1L ts, 'd' day, null more", "'more' has no type"),
+    "added column but for case": (
+        "select 7L id, 'a' name, 1L ts, 'd' day, 'x' NAME",
+        "'name'.*'NAME'|'NAME'.*more than once",
+    ),
+    "no key column": ("select 'a' name, 1L ts, 'd' day", "record key .id."),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ON_SPARK)
+def test_spark_bad_rows_are_refused_by_column_and_key(spark, tmp_path: Path, case: str) -> None:
+    """What is refused in process is refused on Spark, by the same words, and nothing is left."""
+    query, match = BAD_ON_SPARK[case]
+    table = make(tmp_path / "t")
+    with pytest.raises(tl.InvalidError, match=match):
+        table.upsert(spark.sql(query))
+    assert not table.timeline.completed_writes
+    assert not table.timeline.pending
+
+
+def key_ranges(path: Path) -> dict[str, list[tuple[str, str]]]:
+    """The least and the greatest key of each base file, by partition."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for file in path.rglob("*.parquet"):
+        keys = pq.read_table(file, columns=["_hoodie_record_key"], partitioning=None).column(0).to_pylist()
+        found.setdefault(file.parent.name, []).append((min(keys), max(keys)))
+    return found
+
+
+@pytest.fixture
+def several_tasks(spark) -> Iterator[None]:
+    """Little data, and yet several tasks."""
+    settings = {"spark.sql.shuffle.partitions": "5", "spark.sql.adaptive.coalescePartitions.enabled": "false"}
+    before = {key: spark.conf.get(key) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    yield
+    for key, value in before.items():
+        spark.conf.set(key, value)
+
+
+@pytest.mark.usefixtures("several_tasks")
+@pytest.mark.parametrize("sort", ["global", "partition", None])
+def test_spark_bulk_insert_sorts_as_asked(spark, tmp_path: Path, sort: str | None) -> None:
+    """A global sort leaves files of one partition with ranges that do not overlap; None keeps rows in their tasks."""
+    count = 3_000
+    data = rows(*(((i * 7_919) % count, "n", 1, f"d{i % 2}") for i in range(count)))
+    table = make(tmp_path / "t")
+    commit = table.bulk_insert(frame(spark, data).repartition(3), sort=sort)
+    assert [row[0] for row in state(table)] == list(range(count))
+    ranges = key_ranges(tmp_path / "t")
+    assert all(len(files) > 1 for files in ranges.values())
+    overlaps = any(first[1] >= second[0] for files in ranges.values() for first, second in pairwise(sorted(files)))
+    assert overlaps is (sort != "global")
+    if sort is None:
+        assert len(commit.stats) == 6, "three tasks write files of their own into two partitions"
+    for file in (tmp_path / "t").rglob("*.parquet"):
+        keys = pq.read_table(file, columns=["_hoodie_record_key"], partitioning=None).column(0).to_pylist()
+        assert (keys == sorted(keys)) is (sort is not None)

@@ -15,12 +15,14 @@ from tidelake.cli.checks import Check, ok, problem, warning
 from tidelake.errors import CorruptError, NotFoundError, TidelakeError
 from tidelake.format.names import PROPERTIES_BACKUP_FILE, PROPERTIES_FILE
 from tidelake.format.properties import CHECKSUM_KEY, check_table_properties, decode_properties
+from tidelake.locking.lease import LEASE_FILE, decode_lease
 from tidelake.observe import human_bytes
 from tidelake.query import TableSource, table_schema
 from tidelake.storage import LocalStorage, MemoryStorage, Storage, open_storage
 from tidelake.timeline import Instant, parse_instant
 
 _HEARTBEATS: Final = ".hoodie/.heartbeat"
+_LOCK_FILE: Final = ".hoodie/lock"
 _FRESH_MS: Final = 2 * 60 * 1000
 _NAMED: Final = 3
 """How many instants or files a sentence names."""
@@ -47,7 +49,7 @@ def table_checks(path: str, options: dict[str, str]) -> list[Check]:
     checks.append(_pending(source))
     for about, look in (("history", _history), ("commits", _commits), ("schema", _schema), ("files", _files)):
         checks.append(_tried(about, look, source))
-    return [*checks, _metadata_table(source), _writers(storage)]
+    return [*checks, _metadata_table(source), _writers(storage), _tried("lock", lambda s: _lock(s.storage), source)]
 
 
 def _tried(about: str, look: Callable[[TableSource], Check], source: TableSource) -> Check:
@@ -173,10 +175,31 @@ def _writers(storage: Storage) -> Check:
     except TidelakeError as error:
         return problem("writers", str(error))
     fresh = [info.path.rpartition("/")[2] for info in beats if now_ms - info.modified_ms < _FRESH_MS]
-    if fresh:
-        named = ", ".join(fresh[:_NAMED])
-        return warning("writers", f"Apache Hudi seems to write now ({named}): do not write from elsewhere meanwhile")
-    return ok(
-        "writers",
-        "nobody seems to write; Apache Hudi's in-process lock is seen by one JVM only: let one engine write at a time",
+    said = (
+        "nobody seems to write"
+        if not fresh
+        else f"{text.counted(len(fresh), 'write')} under way ({', '.join(fresh[:_NAMED])})"
     )
+    beside = (
+        "writers of Tidelake need no lock; beside Apache Hudi's, both sides must take the same (docs/concurrency.md)"
+    )
+    return ok("writers", f"{said}; {beside}")
+
+
+def _lock(storage: Storage) -> Check:
+    """Whether a lock is held that was left behind: who takes part in it waits for it."""
+    now_ms = SystemClock().now_ms()
+    try:
+        held = storage.head(_LOCK_FILE)
+        age_s = (now_ms - held.modified_ms) // 1000
+        if age_s * 1000 > _FRESH_MS:
+            return warning("lock", f"{_LOCK_FILE} is {age_s} s old: if no writer of Apache Hudi runs, remove it")
+        return ok("lock", f"{_LOCK_FILE} is held")
+    except NotFoundError:
+        pass
+    try:
+        lease = decode_lease(storage.get(LEASE_FILE))
+    except NotFoundError:
+        return ok("lock", "no lock is held")
+    is_held = not lease.expired and lease.valid_until_ms > now_ms
+    return ok("lock", f"{LEASE_FILE} is held by {lease.owner}" if is_held else "no lock is held")

@@ -57,6 +57,23 @@ class KeyGenerator:
         """The record key of each row; null and empty keys are refused."""
         return record_keys(batch, self.key_fields, self.is_complex)
 
+    def refuse_ambiguous(self, batch: pa.RecordBatch | pa.Table, made: pa.Array) -> None:
+        """Refuse rows whose key another row could have: it is made of parts, and one reads as the next, or as null."""
+        for name, following in zip(self.key_fields, [*self.key_fields[1:], None], strict=True):
+            column = _whole(batch.column(name))
+            if not self.is_complex or not pa.types.is_string(column.type):
+                continue
+            bad = pc.is_in(column, pa.array([NULL_KEY, EMPTY_KEY]))
+            if following is not None:
+                bad = pc.or_(bad, pc.fill_null(pc.match_substring(column, f",{following}:"), False))
+            at = np.flatnonzero(np.asarray(bad))
+            if len(at):
+                some = ", ".join(made.take(pa.array(at[:SAMPLES])).to_pylist())
+                raise InvalidError(
+                    f"the key column {name!r} holds text in {len(at)} rows that another key could have, in the keys {some}",
+                    value=name,
+                )
+
     def partition_paths(self, batch: pa.RecordBatch | pa.Table) -> pa.DictionaryArray:
         """The partition path of each row, as numbers into the distinct paths."""
         fields = self.codec.fields
@@ -69,11 +86,21 @@ class KeyGenerator:
         for column in coded[1:]:
             numbers = numbers * len(column.values) + column.numbers
         distinct, numbers = _renumbered(numbers, coded)
-        paths = [self._path(row) for row in distinct]
+        paths = []
+        for number, row in enumerate(distinct):
+            try:
+                paths.append(self._path(row))
+            except InvalidError as error:
+                keys = self._sample(batch, numbers == number)
+                raise InvalidError(
+                    f"{error.message}, for the keys {keys}", value=error.value, hint=error.hint
+                ) from None
         if len(set(paths)) != len(paths):
             twice = next(path for path in paths if paths.count(path) > 1)
+            same = np.flatnonzero(np.array(paths) == twice)
             raise InvalidError(
-                f"different partition values have the same path {twice!r}",
+                f"different partition values have the same path {twice!r}, "
+                f"for the keys {self._sample(batch, np.isin(numbers, same))}",
                 value=twice,
                 hint="set hoodie.datasource.write.partitionpath.urlencode=true when the table is made",
             )

@@ -37,7 +37,6 @@ from tidelake.storage import Storage, open_storage
 from tidelake.timeline import Timeline, TimelineReader, load_timeline
 from tidelake.write.blanks import may_have_blanks
 from tidelake.write.context import WriteContext
-from tidelake.write.event_time import refuse_implausible_times
 from tidelake.write.files import open_markers, put_markers
 from tidelake.write.job import (
     DEDUPLICATED,
@@ -53,8 +52,8 @@ from tidelake.write.job import (
 )
 from tidelake.write.moves import route
 from tidelake.write.partition import PartitionTask, PlannedFile, plan_partition, salts_of
-from tidelake.write.prepare import deduplicate, evolved_schema, prepare
-from tidelake.write.rows import GONE, KEY, PATH, PLACE, SALT
+from tidelake.write.prepare import deduplicate, evolved_schema, prepare, refuse_unfit
+from tidelake.write.rows import GONE, KEY, PATH, PLACE, SALT, Chosen
 from tidelake.write.spread import SALTS, placed, tagged
 from tidelake.write.transaction import Commit, Transaction, in_transaction
 
@@ -82,7 +81,7 @@ def write_on_spark(storage: Storage, clock: Clock, frame: DataFrame, request: Wr
         open_markers(storage, context.instant)
         is_global = source.config.is_global and request.operation == "upsert"
         slices = old_slices(storage, source, transaction, None) if is_global else None
-        stats, partitions = _run(storage, context, data, transaction.start, request.operation, slices)
+        stats, partitions = _run(storage, context, data, transaction.start, request, slices)
         replaced = _replaced(storage, source, transaction, partitions, request)
         return finish(storage, transaction, context, request, stats, replaced)
 
@@ -107,14 +106,14 @@ def _run(
     context: WriteContext,
     data: DataFrame,
     start: Timeline,
-    operation: str,
+    request: WriteRequest,
     slices: Slices | None,
 ) -> tuple[tuple[WriteStat, ...], list[str]]:
     """Write the files; their statistics, and the partitions that had rows.
 
     ``slices`` are those of the whole table, for upserts that may move rows between partitions.
     """
-    uri, options = storage.uri, storage.options
+    uri, options, operation = storage.uri, storage.options, request.operation
     is_tagged = _is_tagged(context, operation)
     helpers = [pa.field(KEY, pa.string()), pa.field(PATH, pa.string()), pa.field(SALT, pa.int64())]
     prepared_schema = pa.schema([*context.schema, *helpers])
@@ -127,7 +126,7 @@ def _run(
             if batch.num_rows:
                 made = prepare(pa.Table.from_batches([batch]), context.schema, context.config)
                 if not operation.startswith("delete"):
-                    refuse_implausible_times(made, context.config)
+                    refuse_unfit(made, context.config)
                 salt = salts_of(made, context)
                 yield from made.append_column(SALT, pa.array(salt)).cast(prepared_schema).to_batches()
 
@@ -148,7 +147,7 @@ def _run(
     def write_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = _gathered(batches, tagged_schema)
         if rows.num_rows:
-            done = _write_task(open_storage(uri, options), context, start, operation, rows, slices)
+            done = _write_task(open_storage(uri, options), context, start, request, rows, slices)
             yield pa.record_batch([pa.array([pickle.dumps(done)], pa.binary())], names=["done"])
 
     ready = data.mapInArrow(make_ready, spark_schema(prepared_schema))
@@ -157,7 +156,7 @@ def _run(
         ready = ready.repartition(F.col(KEY)).mapInArrow(settle, spark_schema(routed_schema))
     if context.buckets is None:
         ready = ready.withColumn(SALT, F.pmod(F.hash(F.col(KEY)), F.lit(SALTS)).cast("long"))
-    ready = ready.repartition(F.col(PATH), F.col(SALT))
+    ready = _spread(ready, context, request)
     if is_tagged:
         ready = ready.mapInArrow(look_up, spark_schema(tagged_schema)).repartition(F.col(PATH), F.col(SALT))
     written = ready.mapInArrow(write_files, "done binary")
@@ -165,6 +164,16 @@ def _run(
         # Statistics of files, not rows: a few hundred bytes for each file that was written.
         done = [pickle.loads(row["done"]) for row in written.collect()]
     return tuple(s for stats, _ in done for s in stats), sorted({path for _, paths in done for path in paths})
+
+
+def _spread(ready: DataFrame, context: WriteContext, request: WriteRequest) -> DataFrame:
+    """Rows as the tasks get them. Those of one bucket must meet, so there a bulk insert sorts within tasks at most."""
+    if request.operation == "bulk_insert" and context.buckets is None:
+        if request.sort is None:
+            return ready
+        if request.sort == "global":
+            return ready.repartitionByRange(F.col(PATH), F.col(KEY))
+    return ready.repartition(F.col(PATH), F.col(SALT))
 
 
 def _is_tagged(context: WriteContext, operation: str) -> bool:
@@ -205,17 +214,18 @@ def _tag_task(
     reader = TimelineReader(storage, context.config)
     slices = whole or _slices(storage, context.config, start, reader, [path for path, _ in parts])
     for path, here in parts:
-        yield tagged(storage, context, slices.get(path, ()), operation, chosen(rows, here, operation).taken())
+        yield tagged(storage, context, slices.get(path, ()), operation, Chosen(rows, here).taken())
 
 
 def _write_task(
     storage: Storage,
     context: WriteContext,
     start: Timeline,
-    operation: str,
+    request: WriteRequest,
     rows: pa.Table,
     whole: Slices | None,
 ) -> tuple[list[WriteStat], list[str]]:
+    operation = request.operation
     token, attempt = _attempt()
     is_tagged = _is_tagged(context, operation)
     rows = _with_coded_paths(rows)
@@ -238,7 +248,7 @@ def _write_task(
         tasks, rows = placed(context, tasks, [here for _, here in parts], rows)
     planned: list[PlannedFile] = []
     for task, (_, here) in zip(tasks, parts, strict=True):
-        planned += plan_partition(storage, context, task, chosen(rows, here, kind))
+        planned += plan_partition(storage, context, task, chosen(rows, here, request))
     put_markers(storage, context.instant, attempt, [(file.path, file.kind) for file in planned])
     stats = [file.write() for file in planned]
     _refuse_late(storage, context, stats)

@@ -1,6 +1,7 @@
 """Storage: the port on which tables stand, and what implements it. ``ObjectStorage`` is opened by its URI."""
 
 from tidelake.storage.arrow_file import open_input
+from tidelake.storage.ensure import ensure_object
 from tidelake.storage.faulty import Fault, FaultKind, FaultyStorage, Operation, SimulatedCrash
 from tidelake.storage.local import LocalStorage
 from tidelake.storage.memory import MemoryStorage, discard_memory_storage
@@ -22,6 +23,7 @@ __all__ = [
     "check_path",
     "check_prefix",
     "discard_memory_storage",
+    "ensure_object",
     "open_input",
     "open_storage",
 ]

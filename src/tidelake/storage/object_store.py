@@ -144,7 +144,7 @@ class ObjectStorage:
 
     def put(self, path: str, data: bytes | memoryview) -> str:
         try:
-            return self._version(obstore.put(self._store, self._key(path), data))
+            return self._version(obstore.put(self._store, self._key(path), memoryview(data).cast("B")))
         except _FAILURES as error:
             raise self._error(error, "write", path) from error
 

@@ -29,6 +29,7 @@ from tidelake.storage import Storage, open_storage
 from tidelake.table.scan import Scan
 from tidelake.timeline import Timeline
 from tidelake.write import (
+    SORTS,
     Commit,
     FileOptions,
     WriteRequest,
@@ -145,12 +146,20 @@ class Table:
         self,
         data: object,
         *,
+        sort: str | None = "partition",
         metadata: Mapping[str, str] | None = None,
         txn: tuple[str, int] | None = None,
         on_conflict: str = "fail",
     ) -> Commit:
-        """Add many rows, sorted by partition and key."""
-        return self._write("bulk_insert", data, metadata, txn, on_conflict)
+        """Add many rows, without a look-up.
+
+        ``sort="partition"`` sorts by key within each partition, or, on Spark, within a task's piece of it;
+        ``sort="global"`` by partition and key over the whole write, so that key ranges of files do not overlap;
+        ``sort=None`` not at all: rows stay where they are, and each task writes files of its own.
+        """
+        if sort is not None and sort not in SORTS:
+            raise InvalidError(f"sort is {sort!r}, known are {', '.join(SORTS)} and None", value=sort)
+        return self._write("bulk_insert", data, metadata, txn, on_conflict, sort)
 
     def upsert(
         self,
@@ -259,8 +268,9 @@ class Table:
         metadata: Mapping[str, str] | None,
         txn: tuple[str, int] | None,
         on_conflict: str,
+        sort: str | None = None,
     ) -> Commit:
-        request = self._request(operation, metadata, txn)
+        request = replace(self._request(operation, metadata, txn), sort=sort)
         storage, clock = self._source.storage, self._clock
         if _is_spark(data):
             from tidelake.spark.write import write_on_spark  # noqa: PLC0415 - an optional dependency

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from tidelake.errors import AlreadyExistsError, CorruptError, NotFoundError
+from tidelake.errors import AlreadyExistsError, CorruptError, NotFoundError, UnavailableError
 from tidelake.storage import Storage
 
 HEAD_FILE = ".hoodie/.tidelake/head"
@@ -65,6 +65,7 @@ def read_head(storage: Storage, greatest_known: str, nonce: str) -> tuple[Head, 
             fresh = Head(0, "", "", greatest_known, nonce)
             try:
                 return fresh, storage.put_if_absent(HEAD_FILE, fresh.encode())
-            except AlreadyExistsError:
-                continue
-    raise CorruptError("the table's head appears and disappears", file=HEAD_FILE)
+            except UnavailableError as error:  # whose it is now, if anybody's, is read back
+                if not error.retryable and not isinstance(error, AlreadyExistsError):
+                    raise
+    raise UnavailableError("the table's head cannot be made, or it appears and disappears", file=HEAD_FILE)

@@ -1,7 +1,7 @@
 """How an instant moves: begun by put-if-absent, made true by one turn of the head.
 
 ``begin`` takes an instant time for one process alone: heartbeat, requested file, then a look for another action with the
-same time. ``publish`` makes one timeline file true:
+same time. A plan's time is taken by a heartbeat too. ``publish`` makes one timeline file true:
 
 1. finish whoever had the last turn and died;
 2. read the timeline and decide on it (a conflict, a rollback that names us: nothing was visible);
@@ -116,7 +116,7 @@ class Transitions:
                 failures += 1
                 if failures == FAILURES or not error.retryable:
                     raise
-        raise UnavailableError(f"no free instant time was found in {DRAWS} tries", table=self._storage.uri)
+        raise self._no_free_instant()
 
     def _take(self, name: TimelineName, requested: bytes, inflight: bytes, seen: Timeline) -> bool:
         """Put the files of an instant whose heartbeat is ours; False if others had the instant since we looked."""
@@ -156,13 +156,36 @@ class Transitions:
             decided = decide(timeline)
             if isinstance(decided, Published):
                 return decided
-            drawn = self.generator.draw(max(timeline.greatest_time, head.completion, head.instant))
+            floor = max(timeline.greatest_time, head.completion, head.instant)
+            drawn = self.generator.draw(floor) if decided.instant is not None else self._take_plan_time(floor)
             self._lock.check()
             done = self._turn(head, version, decided, drawn)
+            if decided.instant is None:
+                self._storage.delete(f"{HEARTBEAT_DIR}/{drawn}")
             if done is not None:
                 self._sweep(leftovers)
                 return done
         raise ConflictError(f"other writers took {TURNS} turns in a row", table=self._storage.uri, hint="try again")
+
+    def _take_plan_time(self, floor: str) -> str:
+        """An instant for a plan: its heartbeat is put as a write's is, so that no write has the same instant."""
+        failures = 0
+        for _ in range(DRAWS):
+            drawn = self.generator.draw(floor)
+            try:
+                self._storage.put_if_absent(f"{HEARTBEAT_DIR}/{drawn}", b"")
+            except AlreadyExistsError:
+                continue
+            except UnavailableError as error:  # it may be another's: it is left, and expires
+                failures += 1
+                if failures == FAILURES or not error.retryable:
+                    raise
+                continue
+            return drawn
+        raise self._no_free_instant()
+
+    def _no_free_instant(self) -> UnavailableError:
+        return UnavailableError(f"no free instant time was found in {DRAWS} tries", table=self._storage.uri)
 
     def finish_last_turn(self) -> tuple[Head, str]:
         """Publish what the head names, if its publisher has not; returns the head and its version."""

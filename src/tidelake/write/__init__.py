@@ -3,7 +3,7 @@
 from tidelake.write.context import FileOptions
 from tidelake.write.create import create
 from tidelake.write.deletes import key_columns
-from tidelake.write.job import WriteRequest, delete_partitions, write
+from tidelake.write.job import SORTS, WriteRequest, delete_partitions, write
 from tidelake.write.prepare import to_arrow
 from tidelake.write.redo import redone
 from tidelake.write.transaction import Commit, recover
@@ -11,6 +11,7 @@ from tidelake.write.txn import make_txn
 from tidelake.write.undo import undo
 
 __all__ = [
+    "SORTS",
     "Commit",
     "FileOptions",
     "WriteRequest",

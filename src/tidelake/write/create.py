@@ -21,10 +21,12 @@ from tidelake.index import value_text
 from tidelake.index.time_paths import KEYS, OLD_PREFIX, PREFIX, TimePaths, default_type
 from tidelake.merge.ordering import type_family
 from tidelake.storage import Storage
+from tidelake.write.columns import refuse_bad_columns
 from tidelake.write.event_time import check_event_time
 from tidelake.write.rows import refuse_reserved
 
-_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+BUCKET_COUNT = "hoodie.bucket.index.num.buckets"
 _STORED_OPTIONS = (
     "hoodie.table.version",
     "hoodie.database.name",
@@ -34,7 +36,7 @@ _STORED_OPTIONS = (
     "hoodie.table.timeline.timezone",
     "hoodie.logfile.data.block.format",
     "hoodie.index.type",
-    "hoodie.bucket.index.num.buckets",
+    BUCKET_COUNT,
     "hoodie.simple.index.update.partition.path",
     EVENT_TIME_FIELD,
     EVENT_TIME_UNIT,
@@ -91,6 +93,7 @@ def _check_names(schema: pa.Schema, name: str) -> None:
     if twice:
         raise InvalidError(f"the column {twice[0]!r} stands more than once", value=twice[0])
     refuse_reserved(schema.names)
+    refuse_bad_columns(schema)
     if not schema.names:
         raise InvalidError("a table needs columns")
 
@@ -168,6 +171,11 @@ def _properties(
             value=version,
             hint="use version 9, or a second record key",
         )
+    if version == "8" and len(ordering_fields) > 1:
+        raise InvalidError(
+            "a table of version 8 has one ordering field", value=", ".join(ordering_fields), hint="use version 9"
+        )
+    _check_index(options)
     mode = "EVENT_TIME_ORDERING" if ordering_fields else "COMMIT_TIME_ORDERING"
     properties = {
         "hoodie.table.name": name,
@@ -203,6 +211,16 @@ def _properties(
         properties.update(_VERSION_8[properties["hoodie.record.merge.mode"]])
     properties["hoodie.table.checksum"] = str(table_checksum(properties))
     return properties
+
+
+def _check_index(options: Mapping[str, str]) -> None:
+    count = options.get(BUCKET_COUNT)
+    if count is None:
+        return
+    if str(options.get("hoodie.index.type", "SIMPLE")).upper() != "BUCKET":
+        raise OptionError(f"option {BUCKET_COUNT} goes with hoodie.index.type=BUCKET alone", value=count)
+    if not (str(count).isascii() and str(count).isdigit() and int(count) > 0):
+        raise OptionError(f"option {BUCKET_COUNT} is {count!r}, no count of buckets", value=count)
 
 
 def _time_properties(

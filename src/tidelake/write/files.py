@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tidelake.errors import AlreadyExistsError
 from tidelake.format.avro_arrow import avro_record
 from tidelake.format.avro_data import encode_avro_block
 from tidelake.format.base_footer import BaseFooter, encode_footer
@@ -26,7 +25,7 @@ from tidelake.format.log_block import BlockType, HeaderKey, LogBlock, encode_blo
 from tidelake.format.names import PARTITION_META_FILE, BaseFileName, LogFileName
 from tidelake.format.properties import PartitionMetadata, encode_partition_metadata
 from tidelake.schema import RECORD_KEY
-from tidelake.storage import Storage
+from tidelake.storage import Storage, ensure_object
 from tidelake.write.context import WriteContext
 from tidelake.write.event_time import event_times_ms
 from tidelake.write.log_sizes import fitting_blocks
@@ -58,12 +57,8 @@ def put_markers(storage: Storage, instant: str, number: int, files: Iterable[tup
 def ensure_partition(storage: Storage, partition_path: str, instant: str) -> None:
     """Put the partition's metafile if it is not there: without it Apache Hudi does not see the partition."""
     depth = partition_path.count("/") + 1 if partition_path else 0
-    try:
-        storage.put_if_absent(
-            join(partition_path, PARTITION_META_FILE), encode_partition_metadata(PartitionMetadata(instant, depth))
-        )
-    except AlreadyExistsError:
-        return
+    metadata = encode_partition_metadata(PartitionMetadata(instant, depth))
+    ensure_object(storage, join(partition_path, PARTITION_META_FILE), metadata)
 
 
 def write_base(

@@ -32,11 +32,10 @@ from tidelake.timeline import Timeline
 from tidelake.write.blanks import may_have_blanks
 from tidelake.write.conflicts import Footprint, is_base, is_new_base
 from tidelake.write.context import FileOptions, WriteContext
-from tidelake.write.event_time import refuse_implausible_times
 from tidelake.write.files import open_markers, put_markers
 from tidelake.write.moves import route
 from tidelake.write.partition import PartitionTask, has_any_key, plan_partition, stored_keys
-from tidelake.write.prepare import deduplicate, evolved_schema, prepare, to_arrow
+from tidelake.write.prepare import deduplicate, evolved_schema, prepare, refuse_unfit, to_arrow
 from tidelake.write.rows import KEY, PATH, Chosen, key_order
 from tidelake.write.transaction import Commit, Transaction, WriteStart, in_transaction
 from tidelake.write.txn import TXN_KEY, Txn
@@ -52,6 +51,8 @@ OPERATIONS = {
     "delete_partitions": "DELETE_PARTITION",
 }
 DEDUPLICATED = frozenset({"upsert", "insert_overwrite", "insert_overwrite_table"})
+SORTS = ("partition", "global")
+"""Rows of a bulk insert sorted by key within the piece of a partition that a task has, or over the whole write."""
 REPLACING = frozenset({"insert_overwrite", "insert_overwrite_table", "delete_partitions"})
 
 
@@ -66,6 +67,8 @@ class WriteRequest:
     known: Timeline | None = None
     """The timeline as of which the rows were read from the table (a delete's), so that later changes conflict."""
     txn: Txn | None = None
+    sort: str | None = None
+    """How a bulk insert sorts: see ``SORTS``; None is not at all."""
     options: WriterOptions = field(default_factory=WriterOptions)
 
 
@@ -78,7 +81,7 @@ def write(storage: Storage, clock: Clock, data: object, request: WriteRequest) -
     rows = prepare(incoming, schema, source.config)
     refuse_blanks(source.config, request)
     if not request.operation.startswith("delete"):
-        refuse_implausible_times(rows, source.config)
+        refuse_unfit(rows, source.config)
     if request.operation in DEDUPLICATED:
         rows = deduplicate(rows, schema, source.config)
     return in_transaction(
@@ -172,7 +175,7 @@ def _write(
         )
         for number, (path, _) in enumerate(parts)
     ]
-    stats = _run(storage, context, tasks, [partial(chosen, rows, here, kind) for _, here in parts])
+    stats = _run(storage, context, tasks, [partial(chosen, rows, here, request) for _, here in parts])
     replaced = {p: tuple(s.file_id for s in found) for p, found in slices.items() if found} if replacing else {}
     return finish(storage, transaction, context, request, stats, replaced)
 
@@ -227,9 +230,9 @@ def by_partition(rows: pa.Table) -> list[tuple[str, npt.NDArray[np.int64]]]:
     return sorted(((path, order[start:end]) for path, start, end in bounds if end > start), key=itemgetter(0))
 
 
-def chosen(rows: pa.Table, here: npt.NDArray[np.int64], kind: str) -> Chosen:
-    """The rows of one partition; those of a bulk insert by key, so that key ranges of files do not overlap."""
-    if kind == "bulk_insert":
+def chosen(rows: pa.Table, here: npt.NDArray[np.int64], request: WriteRequest) -> Chosen:
+    """The rows of one partition; those of a sorted bulk insert by key, so that key ranges of files do not overlap."""
+    if request.operation == "bulk_insert" and request.sort is not None:
         here = here[key_order(rows.column(KEY).combine_chunks(), here)]
     return Chosen(rows, here)
 

@@ -6,6 +6,8 @@ empty keys, null ordering values.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -18,7 +20,12 @@ from tidelake.format.avro_data import encode_records
 from tidelake.index import KeyGenerator
 from tidelake.merge.ordering import comparable
 from tidelake.schema import META_COLUMN_NAMES, conform, merge_schemas
+from tidelake.write.columns import refuse_bad_columns
+from tidelake.write.event_time import refuse_implausible_times
 from tidelake.write.rows import KEY, PATH, refuse_reserved
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SAMPLES = 5
 
@@ -32,7 +39,7 @@ def to_arrow(data: object) -> pa.Table:
     elif isinstance(data, pl.DataFrame):
         data = data.to_arrow()
     elif type(data).__module__.startswith("pandas"):
-        data = pa.Table.from_pandas(data, preserve_index=False)
+        data = _from_pandas(data)
     if not isinstance(data, pa.Table):
         raise InvalidError(
             f"rows cannot be taken from a {type(data).__name__}",
@@ -45,6 +52,18 @@ def to_arrow(data: object) -> pa.Table:
     return data.drop_columns([name for name in META_COLUMN_NAMES if name in data.column_names])
 
 
+def _from_pandas(data: pd.DataFrame) -> pa.Table:
+    if hasattr(data, "columns") and not data.columns.is_unique:
+        twice = data.columns[data.columns.duplicated()][0]
+        raise InvalidError(f"the column {twice!r} stands more than once in the data", value=str(twice))
+    try:
+        return pa.Table.from_pandas(data, preserve_index=False)
+    except (pa.ArrowException, TypeError, AttributeError) as error:
+        raise InvalidError(
+            f"the pandas data is no table of one type for each column: {'; '.join(map(str, error.args))}"
+        ) from error
+
+
 def evolved_schema(table_schema: pa.Schema, data_schema: pa.Schema) -> pa.Schema:
     """The table's schema with what the data adds to it; the data's narrower numbers are widened.
 
@@ -52,6 +71,9 @@ def evolved_schema(table_schema: pa.Schema, data_schema: pa.Schema) -> pa.Schema
     another writer changed so, writing does not make it.
     """
     refuse_reserved(name for name in data_schema.names if name not in table_schema.names)
+    added = [field for field in data_schema if field.name not in table_schema.names]
+    refuse_bad_columns(added, table_schema.names)
+    avro_record(pa.schema(added), "added")  # refuses names and types that no table holds
     merged = merge_schemas(table_schema, data_schema.remove_metadata(), keep_wider=True)
     fields = []
     for field in merged:
@@ -86,6 +108,12 @@ def prepare(data: pa.Table, schema: pa.Schema, config: TableConfig) -> pa.Table:
     _refuse_null_required(made, schema)
     whole = pa.schema([*schema, *list(made.schema)[len(schema) :]], metadata=made.schema.metadata)
     return pa.Table.from_arrays(made.columns, schema=whole)
+
+
+def refuse_unfit(rows: pa.Table, config: TableConfig) -> None:
+    """Refuse prepared rows that must not come in, though what is stored may be so and is deleted."""
+    refuse_implausible_times(rows, config)
+    KeyGenerator.of(config).refuse_ambiguous(rows, rows.column(KEY).combine_chunks())
 
 
 def deduplicate(rows: pa.Table, schema: pa.Schema, config: TableConfig) -> pa.Table:

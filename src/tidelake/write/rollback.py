@@ -13,13 +13,13 @@ from contextlib import suppress
 
 from tidelake._clock import Clock
 from tidelake.config import TableConfig
-from tidelake.errors import AlreadyExistsError, ConflictError, InvalidError, NotFoundError
+from tidelake.errors import ConflictError, InvalidError, NotFoundError
 from tidelake.filegroup.listing import list_all
 from tidelake.format.names import State, TimelineName, parse_base_name, parse_log_name
 from tidelake.format.plans import InstantInfo, RollbackPlan, RollbackRequest
 from tidelake.format.service_metadata import RollbackMetadata, RollbackPartitionMetadata
 from tidelake.locking import Lock
-from tidelake.storage import Storage
+from tidelake.storage import Storage, ensure_object
 from tidelake.timeline import WRITE_ACTIONS, Instant, Timeline, TimelineReader
 from tidelake.timeline.transitions import HEARTBEAT_DIR, Publication, Published, Transitions
 from tidelake.write.files import MARKER_DIR
@@ -76,8 +76,7 @@ def finish_rollback(storage: Storage, config: TableConfig, clock: Clock, own: st
     target, action = plan.instant_to_rollback.commit_time, plan.instant_to_rollback.action
     is_done_again = any(i.requested_time == own and i.is_completed for i in moves.load().takers)
     if not is_done_again:
-        with suppress(AlreadyExistsError):
-            storage.put_if_absent(moves.path(TimelineName(own, "rollback", State.INFLIGHT)), b"")
+        ensure_object(storage, moves.path(TimelineName(own, "rollback", State.INFLIGHT)), b"")
     # Tasks of the dead write may have made files since the plan: markers are read again. After the first time some
     # markers are gone, and files may be there without.
     planned = {_planned_path(r, file) for r in plan.rollback_requests or () for file in r.files_to_be_deleted}

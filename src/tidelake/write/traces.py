@@ -30,13 +30,18 @@ def sweep_traces(
     pending = {i.requested_time for i in timeline.pending}
     rolled_back = {t for i in timeline.of_action("rollback") for t in reader.targets(i)} - timeline.by_time.keys()
     for instant in storage.list_dir(MARKER_DIR)[0]:
-        if instant in rolled_back and instant not in pending:
+        if instant in rolled_back and instant not in pending and not _is_archived(reader, instant):
             for path in files_of(storage, instant):
                 storage.delete(path)
         elif instant not in timeline.by_time:
             continue
         delete_markers(storage, instant)
+    ended = {i.requested_time for i in timeline.instants} | rolled_back | expired
     for instant in left:
-        has_ended = instant in timeline.by_time or instant in rolled_back or instant in expired
-        if has_ended and instant not in pending:
+        if instant in ended and instant not in pending:
             storage.delete(f"{HEARTBEAT_DIR}/{instant}")
+
+
+def _is_archived(reader: TimelineReader, instant: str) -> bool:
+    """Whether it completed after all: a service may be run again, at its instant, after it was rolled back."""
+    return any(archived.requested_time == instant for archived in reader.history)

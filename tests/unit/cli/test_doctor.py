@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -112,13 +113,31 @@ def test_doctor_version_too_new_is_a_problem(tidelake, golden):
     assert "99" in check["says"]
 
 
-def test_doctor_heartbeat_fresh_is_a_warning(tidelake, golden):
-    """A heartbeat of the last two minutes means that Apache Hudi is writing."""
+def says(ran, about):
+    (check,) = [check for check in ran.json() if check["about"] == about]
+    return check["status"], check["says"]
+
+
+def test_doctor_heartbeat_fresh_names_the_write(tidelake, golden):
+    """A heartbeat of the last two minutes means that somebody is writing, and what others must know is said."""
     path = golden("mor_v9_hive")
+    assert "nobody" in says(tidelake("doctor", path, "--format", "json"), "writers")[1]
     beat = Path(path) / ".hoodie" / ".heartbeat" / "20260101000000000"
     beat.parent.mkdir()
     beat.touch()
-    assert statuses(tidelake("doctor", path, "--format", "json"))["writers"] == "warning"
+    status, said = says(tidelake("doctor", path, "--format", "json"), "writers")
+    assert (status, "20260101000000000" in said, "same" in said) == ("ok", True, True)
+
+
+def test_doctor_lock_left_behind_is_a_warning(tidelake, golden):
+    """A lock file that nobody has touched for long keeps Apache Hudi's writers, and ours that share it, waiting."""
+    path = golden("mor_v9_hive")
+    assert says(tidelake("doctor", path, "--format", "json"), "lock") == ("ok", "no lock is held")
+    lock = Path(path) / ".hoodie" / "lock"
+    lock.touch()
+    assert "is held" in says(tidelake("doctor", path, "--format", "json"), "lock")[1]
+    os.utime(lock, (1, 1))
+    assert says(tidelake("doctor", path, "--format", "json"), "lock")[0] == "warning"
 
 
 def test_doctor_worker_python_that_differs_is_a_problem(tidelake, monkeypatch):

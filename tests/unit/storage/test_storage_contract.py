@@ -384,3 +384,10 @@ def _run_all(acts: list[Callable[[], None]]) -> None:
     for thread in threads:
         thread.join()
     assert faults == []
+
+
+def test_put_takes_views_on_buffers_of_any_format(storage: Storage) -> None:
+    """Arrow's buffers come as views on signed bytes; they are stored as they are."""
+    view = memoryview(b"\x00\xffabc").cast("b")
+    storage.put("view", view)
+    assert storage.get("view") == b"\x00\xffabc"

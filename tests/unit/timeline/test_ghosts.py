@@ -12,13 +12,14 @@ import pytest
 import tidelake as tl
 from tidelake.format.names import TIMELINE_DIR, State, TimelineName
 from tidelake.format.plans import InstantInfo, RestorePlan, RollbackPlan
+from tidelake.format.service_metadata import RollbackMetadata
 from tidelake.storage import Fault, FaultyStorage, LocalStorage, MemoryStorage, SimulatedCrash
 from tidelake.storage.port import ObjectInfo
 from tidelake.testing import ManualClock
 from tidelake.timeline import Timeline, TimelineReader, load_config, load_timeline
 from tidelake.timeline.head import HEAD_FILE, STAGED_DIR, decode_head
 from tidelake.timeline.times import next_instant
-from tidelake.timeline.transitions import Publication, Transitions
+from tidelake.timeline.transitions import HEARTBEAT_DIR, Publication, Transitions
 
 SYNC = b"0123456789abcdef"
 
@@ -63,6 +64,31 @@ def test_ghost_does_not_count_and_the_next_publication_removes_it(
     names = [n for n in first.column_names if not n.startswith("_hoodie_")]
     tl.open_table(storage.uri, storage=storage).upsert(first.select(names))
     assert not storage.exists(ghost)
+
+
+@pytest.mark.parametrize("name", ["mor_v8_archived", "mor_v9_archived"])
+def test_rollback_of_a_run_whose_instant_was_run_again_and_archived_takes_no_file(
+    table_of: Callable[[str], LocalStorage], name: str
+) -> None:
+    """A service may be rolled back and run again at its instant: once the history has it, its files are rows."""
+    storage = table_of(name)
+    before = rows_of(storage)
+    config = load_config(storage)
+    archived = {i.requested_time for i in TimelineReader(storage, config).history}
+    slices = tl.open_table(storage.uri, storage=storage).files(latest=False)
+    base = next(s.base for s in slices if s.base and s.base.name.instant in archived)
+    taker = next_instant(load_timeline(storage, config).greatest_time)
+    plan = RollbackPlan(InstantInfo(base.name.instant, "compaction"), (), 1).encode(SYNC)
+    done = RollbackMetadata(taker, 0, 0, (base.name.instant,), {}).encode(SYNC)
+    storage.put(f"{config.timeline_dir}/{TimelineName(taker, 'rollback', State.REQUESTED)}", plan)
+    storage.put(f"{config.timeline_dir}/{TimelineName(taker, 'rollback', State.COMPLETED, next_instant(taker))}", done)
+    storage.put(f".hoodie/.temp/{base.name.instant}/{base.path}.marker.CREATE", b"")
+    assert rows_of(storage) == before
+    first = tl.open_table(storage.uri, storage=storage).scan().to_arrow().slice(0, 1)
+    names = [n for n in first.column_names if not n.startswith("_hoodie_")]
+    tl.open_table(storage.uri, storage=storage).upsert(first.select(names))
+    assert storage.exists(base.path)
+    assert len(rows_of(storage)) == len(before)
 
 
 def new_table() -> tuple[MemoryStorage, Transitions, ManualClock]:
@@ -200,3 +226,20 @@ def test_begin_without_an_answer_to_the_heartbeat_touches_nothing_of_that_instan
     mine, _ = Transitions(Blind(storage), load_config(storage), clock).begin("deltacommit", b"", b"")
     assert mine > other
     assert before <= {info.path for info in storage.list_files()}
+
+
+def test_publish_plan_never_shares_an_instant_with_a_write_that_begins_meanwhile() -> None:
+    """A write that takes the time that a planner is about to draw keeps it; the plan gets another."""
+    storage, _, clock = new_table()
+    held: list[str] = []
+
+    def others(_: int, verb: str, path: str) -> None:
+        if verb == "put_if_absent" and path.startswith(HEARTBEAT_DIR) and not held:
+            held.append(path.rpartition("/")[2])
+            storage.put(path, b"")
+            storage.put(f"{TIMELINE_DIR}/{held[0]}.deltacommit.requested", b"")
+
+    planner = Transitions(FaultyStorage(storage, on_operation=others), load_config(storage), clock)
+    planned = planner.publish(clean_plan).instant
+    assert planned > held[0]
+    assert [info.path for info in storage.list_files(HEARTBEAT_DIR)] == [f"{HEARTBEAT_DIR}/{held[0]}"]

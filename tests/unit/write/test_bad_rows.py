@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -64,16 +65,19 @@ BAD: dict[str, tuple[pa.Table, str]] = {
     "narrowing": (data(n=["x", "y"]), "'n'"),
     "floats for longs' key": (data(id=pa.array([1.5, 2.5])), "'id'"),
     "text for numbers": (data(ts=["1", "2"]), "'ts'"),
+    "added column without a type": (data(more=pa.nulls(2)), "'more' has no type"),
+    "added column but for case": (data(NAME=["x", "y"]), "'name' and 'NAME'"),
+    "added column of no Avro name": (data(**{"a b": ["x", "y"]}), "'a b'"),
     "reserved name": (data(_hoodie_thing=["x", "y"]), "_hoodie_thing"),
     "reserved helper": (data(__tidelake_key=["x", "y"]), "__tidelake_key"),
-    "up": (data(day=["d1", ".."]), r"'day'.*'\.\.'"),
+    "up": (data(day=["d1", ".."]), r"'day'.*'\.\.'.*for the keys 2"),
     "here": (data(day=["d1", "."]), r"'day'.*'\.'"),
-    "slash": (data(day=["d1", "a/b"]), "'day'.*'a/b'"),
+    "slash": (data(day=["d1", "a/b"]), "'day'.*'a/b'.*for the keys 2"),
     "escape": (data(day=["d1", "../../etc"]), "'day'"),
     "absolute": (data(day=["d1", "/etc"]), "'day'"),
     "zero byte": (data(day=["d1", "a\0b"]), "'day'"),
-    "the table's own folder": (data(day=["d1", ".hoodie"]), "'day'"),
-    "empty text beside null": (data(day=["", None]), "'day'.*''"),
+    "the table's own folder": (data(day=["d1", ".hoodie"]), "'day'.*for the keys 2"),
+    "empty text beside null": (data(day=["", None]), "'day'.*''.*for the keys 1"),
     "the name of null": (data(day=["__HIVE_DEFAULT_PARTITION__", "x"]), "'day'.*__HIVE_DEFAULT"),
 }
 
@@ -142,6 +146,48 @@ def test_bad_rows_nan_ordering_is_refused() -> None:
     """NaN compares with nothing and cannot order versions."""
     table = make(schema="id bigint, ts double", partition_by=())
     refused(table, pa.table({"id": pa.array([1], pa.int64()), "ts": [float("nan")]}), "'ts'")
+
+
+def test_bad_rows_message_names_five_keys_at_most() -> None:
+    """However many rows are bad, a message stays readable."""
+    ids = pa.array(range(20), pa.int64())
+    table = make(schema="id bigint, ts bigint, day string")
+    for column, match in (("ts", "'ts' is null in 20 rows"), ("day", "'day' has the value '..'")):
+        good = {"id": ids, "ts": pa.array([1] * 20, pa.int64()), "day": ["d"] * 20}
+        bad = {"ts": pa.nulls(20, pa.int64()), "day": [".."] * 20}
+        with pytest.raises(tl.InvalidError) as caught:
+            table.upsert(pa.table({**good, column: bad[column]}))
+        assert match in str(caught.value)
+        assert "for the keys 0, 1, 2, 3, 4" in str(caught.value)
+        assert "5" not in str(caught.value).partition("keys")[2]
+
+
+def test_bad_rows_key_of_parts_that_another_key_could_have_is_refused() -> None:
+    """Text that reads as the next part of a key, or as null or empty, would make two keys one."""
+    table = make(schema="a string, b string, v string", record_key=["a", "b"], partition_by=(), ordering_fields=())
+
+    def keys(a: list[Any], b: list[Any]) -> pa.Table:
+        return pa.table({"a": pa.array(a, pa.string()), "b": pa.array(b, pa.string()), "v": ["x"] * len(a)})
+
+    refused(table, keys(["1,b:2", "1"], ["3", "2,b:3"]), "'a' holds text in 1 rows .* keys a:1,b:2,b:3")
+    refused(table, keys(["__null__", None], ["9", "9"]), "'a' holds text in 1 rows .* keys a:__null__,b:9")
+    refused(table, keys(["1"], ["__empty__"]), "'b' holds text")
+    table.upsert(keys(["1,c:2", "a:1,", None, ""], [",b:", "x", "y", "y"]))
+    assert table.scan().count() == 4
+
+
+def test_bad_rows_of_pandas_are_refused_by_column() -> None:
+    """Objects of several types, and columns of one name, in a pandas frame."""
+    table = make(schema="id bigint, v string", partition_by=(), ordering_fields=())
+    for frame, match in (
+        (pd.DataFrame({"id": [1, 2], "v": ["a", 1]}), "column v"),
+        (pd.DataFrame([[1, "a", "b"]], columns=["id", "v", "v"]), "'v' stands more than once"),
+        (pd.DataFrame({"id": [1], 5: ["a"]}), "'5'"),
+        (pd.DataFrame({"id": ["one"], "v": ["a"]}), "'id'"),
+    ):
+        with pytest.raises(tl.InvalidError, match=match):
+            table.upsert(frame)
+    assert not table.timeline.instants
 
 
 @pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])

@@ -24,6 +24,7 @@ def create(storage: MemoryStorage, **how: Any) -> tl.Table:
     return tl.create_table("memory", storage=storage, **{**GOOD, **how})
 
 
+COLUMNS = [("id", pa.int64()), ("ts", pa.int64()), ("day", pa.string())]
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "name": ({"name": "no good"}, "'no good'"),
     "no columns": ({"schema": pa.schema([])}, "column|schema"),
@@ -50,6 +51,33 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "zone": ({"options": {"hoodie.table.timeline.timezone": "Mars"}}, "timezone.*Mars"),
     "log format": ({"options": {"hoodie.logfile.data.block.format": "orc"}}, "block.format.*orc"),
     "merge mode": ({"options": {"hoodie.record.merge.mode": "LUCKY"}}, "merge.mode.*LUCKY"),
+    "name of dots": ({"name": ".."}, r"'\.\.'"),
+    "columns of one name but for case": ({"schema": "id bigint, ID string, ts bigint, day string"}, "'id' and 'ID'"),
+    "column without a type": ({"schema": pa.schema([("id", pa.int64()), ("v", pa.null())])}, "'v' has no type"),
+    "list without a type": ({"schema": pa.schema([("v", pa.list_(pa.null()))])}, r"'v\.element' has no type"),
+    "struct without fields": ({"schema": pa.schema([("v", pa.struct([]))])}, "'v' is a struct without fields"),
+    "delete marker of text": ({"schema": "id bigint, _hoodie_is_deleted string"}, "_hoodie_is_deleted.*boolean"),
+    "operation of a number": ({"schema": "id bigint, _hoodie_operation int"}, "_hoodie_operation.*string"),
+    "no Avro name": ({"schema": pa.schema([*COLUMNS, ("a b", pa.int64())])}, "'a b'"),
+    "type that no table holds": ({"schema": pa.schema([*COLUMNS, ("v", pa.uint64())])}, "'v'.*uint64"),
+    "ordering by a list": (
+        {"schema": "id bigint, ts array<int>", "partition_by": ()},
+        "list<.*ordering value",
+    ),
+    "version 8 with two ordering fields": (
+        {"ordering_fields": ["ts", "name"], "options": {"hoodie.table.version": "8"}},
+        "version 8 has one ordering field",
+    ),
+    "version 8 with one key and two partition columns": (
+        {"partition_by": ["day", "name"], "options": {"hoodie.table.version": "8"}},
+        "version 8 with one record key",
+    ),
+    "index": ({"options": {"hoodie.index.type": "RECORD_INDEX"}}, "RECORD_INDEX"),
+    "buckets without their index": ({"options": {"hoodie.bucket.index.num.buckets": "4"}}, "goes with .*BUCKET"),
+    "count of buckets": (
+        {"options": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "none"}},
+        "num.buckets is 'none'",
+    ),
     "event time without fields": (
         {"ordering_fields": (), "options": {"hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}},
         "ordering_fields",
