@@ -49,7 +49,7 @@ def check_conflicts(
     has_inserted_key: Callable[[WriteStat], str | None],
 ) -> None:
     """Raise ConflictError if a write that completed since ``start``, or a pending clustering, is in the way."""
-    _check_undone(start, now, reader)
+    check_undone(start, now, reader)
     before = {i.requested_time for i in start.completed_writes}
     for instant in now.completed_writes:
         if instant.requested_time not in before:
@@ -59,7 +59,7 @@ def check_conflicts(
             _check_clustering(footprint, instant, reader)
 
 
-def _check_undone(start: Timeline, now: Timeline, reader: TimelineReader) -> None:
+def check_undone(start: Timeline, now: Timeline, reader: TimelineReader) -> None:
     """A write that ``start`` has and that was taken back since: what was made on top of it would bring it back."""
     done_before = {taker.requested_time for taker in start.takers if taker.is_completed}
     for taker in now.takers:
