@@ -7,7 +7,7 @@ import pytest
 
 import tidelake as tl
 from tidelake._clock import SystemClock
-from tidelake.errors import InvalidError, NotATableError
+from tidelake.errors import ConflictError, InvalidError, NotATableError
 from tidelake.locking.lock import NoLock
 from tidelake.query import TableSource
 from tidelake.sql.procedures import PROCEDURES
@@ -107,6 +107,22 @@ def test_call_show_timeline_archived_has_the_history(enabled, golden) -> None:
     both, active = enabled.sql(text % "true"), enabled.sql(text % "false")
     assert {r.timeline_type for r in both.collect()} == {"ACTIVE", "ARCHIVED"}
     assert active.count() == len(tl.open_table(str(path)).timeline)
+
+
+def test_call_rollback_to_instant_takes_a_write_back(enabled, table) -> None:
+    """A write under way, then the last completed one; the one before is refused while a later one stands."""
+    first, last = (i.requested_time for i in table.timeline.completed_writes)
+    tl.view(enabled, "rolled", table.path)
+    with pytest.raises(ConflictError, match=last):
+        enabled.sql(f"CALL rollback_to_instant(table => 'rolled', instant_time => '{first}')")
+    for instant in (begin(table), last):
+        done = enabled.sql(f"CALL rollback_to_instant('rolled', '{instant}')").collect()
+        assert done[0].rollback_result
+        assert done[0].rollback_time in {i.requested_time for i in table.timeline.of_action("rollback")}
+    assert sorted(r.id for r in enabled.sql("SELECT id FROM rolled").collect()) == [1, 2, 3]
+    with pytest.raises(InvalidError, match="needs the argument 'instant_time'"):
+        enabled.sql("CALL rollback_to_instant('rolled')")
+    enabled.catalog.dropTempView("rolled")
 
 
 def test_call_help_lists_every_procedure_and_explains_one(enabled) -> None:

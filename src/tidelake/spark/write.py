@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 
 from tidelake import errors
 from tidelake._clock import Clock, SystemClock
+from tidelake._progress import current, polled
 from tidelake.config import TableConfig, TableType
 from tidelake.errors import ConflictError, TidelakeError
 from tidelake.filegroup import FileSlice
@@ -68,6 +69,7 @@ _TYPED = re.compile(r"tidelake\.errors\.(\w+): (.*)")
 
 def write_on_spark(storage: Storage, clock: Clock, frame: DataFrame, request: WriteRequest) -> Commit:
     """Write a DataFrame by one of the operations; returns when its rows are true and durable."""
+    current().stage("prepare")
     source = TableSource.load(storage)
     data = frame.drop(*[name for name in META_COLUMN_NAMES if name in frame.columns])
     known = table_schema(source).declared
@@ -160,7 +162,8 @@ def _run(
     if is_tagged:
         ready = ready.mapInArrow(look_up, spark_schema(tagged_schema)).repartition(F.col(PATH), F.col(SALT))
     written = ready.mapInArrow(write_files, "done binary")
-    with _settings(data.sparkSession, _SPREAD if is_tagged else {}):
+    current().stage("write files on Spark")
+    with _settings(data.sparkSession, _SPREAD if is_tagged else {}), polled(_tasks_of(data.sparkSession)):
         # Statistics of files, not rows: a few hundred bytes for each file that was written.
         done = [pickle.loads(row["done"]) for row in written.collect()]
     return tuple(s for stats, _ in done for s in stats), sorted({path for _, paths in done for path in paths})
@@ -193,6 +196,21 @@ def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
     finally:
         for key in made:
             spark.conf.unset(key)
+
+
+def _tasks_of(spark: SparkSession) -> Callable[[], tuple[int, int] | None]:
+    """How many tasks of the stages under way are done, and how many there are; nothing where Spark does not tell."""
+    try:
+        tracker = spark.sparkContext.statusTracker()
+    except (PySparkException, AttributeError):  # Spark Connect has no context
+        return lambda: None
+
+    def look() -> tuple[int, int] | None:
+        known = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        stages = [stage for stage in known if stage is not None]
+        return (sum(s.numCompletedTasks for s in stages), sum(s.numTasks for s in stages)) if stages else None
+
+    return look
 
 
 def _gathered(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> pa.Table:

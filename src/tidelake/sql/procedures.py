@@ -184,6 +184,10 @@ def _show_timeline(given: Arguments) -> Iterable[Row]:
     ]
 
 
+def _rollback_to_instant(given: Arguments) -> Iterable[Row]:
+    return [(True, given.table().rollback(given.text("instant_time") or ""))]
+
+
 _ALL = (
     Procedure(
         "help",
@@ -223,6 +227,13 @@ _ALL = (
             timeline_type=pa.string(),
         ),
         _show_timeline,
+    ),
+    Procedure(
+        "rollback_to_instant",
+        "take a pending write back, or the last completed one",
+        (_TABLE, Parameter("instant_time", "string", "the write's requested time", required=True), _PATH),
+        _columns(rollback_result=pa.bool_(), rollback_time=pa.string()),
+        _rollback_to_instant,
     ),
 )
 PROCEDURES: Mapping[str, Procedure] = {procedure.name: procedure for procedure in _ALL}

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
 from tidelake._clock import Clock, SystemClock
+from tidelake._progress import progress
 from tidelake.config import LOG_BLOCK_BYTES, LOG_FILE_BYTES, WRITE_OPTIONS, TableConfig, WriterOptions, writer_options
 from tidelake.errors import InvalidError
 from tidelake.filegroup import FileSlice
 from tidelake.format.history import ArchivedInstant
+from tidelake.locking import make_lock
 from tidelake.observe import (
     CommitSummary,
     InstantSummary,
@@ -38,11 +40,14 @@ from tidelake.write import (
     make_txn,
     redone,
     to_arrow,
+    undo,
     write,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+C = TypeVar("C", bound=Commit | None)
 
 
 class Table:
@@ -189,7 +194,7 @@ class Table:
             raise InvalidError("delete takes keys or a filter, and one of them")
         request = self._request("delete_unconditional" if unconditional else "delete", metadata, txn)
         if _is_spark(keys) or (keys is None and self._spark is not None):
-            return redone(lambda: self._delete_on_spark(keys, filter, request), on_conflict, self._clock)
+            return self._told(lambda: self._delete_on_spark(keys, filter, request), request, on_conflict)
 
         def once() -> Commit | None:
             doomed, known = self._rows_to_delete(keys, filter)
@@ -197,7 +202,7 @@ class Table:
                 return None
             return write(self._source.storage, self._clock, doomed, replace(request, known=known))
 
-        return redone(once, on_conflict, self._clock)
+        return self._told(once, request, on_conflict)
 
     def insert_overwrite(
         self,
@@ -234,9 +239,19 @@ class Table:
             raise InvalidError("partitions is a list of paths, not a text", value=partitions)
         request = self._request("delete_partitions", metadata, txn)
         paths = list(partitions)
-        return redone(
-            lambda: delete_partitions(self._source.storage, self._clock, paths, request), on_conflict, self._clock
+        return self._told(
+            lambda: delete_partitions(self._source.storage, self._clock, paths, request), request, on_conflict
         )
+
+    def rollback(self, instant: str) -> str:
+        """Take a write back, named by its requested time; returns the rollback's own instant.
+
+        A pending write goes whatever its heartbeat says: its writer, if it lives, gets ``ConflictError`` at its commit. A
+        completed one goes only if it is the last and nothing was begun on top of it; else ``ConflictError`` names what was.
+        """
+        storage, clock = self._source.storage, self._clock
+        lock = make_lock(self._options.lock, storage, clock)
+        return undo(storage, self._source.config, clock, str(instant), lock)
 
     def summary(self) -> TableSummary:
         """What the table is, how large, and what happened to it last."""
@@ -263,9 +278,14 @@ class Table:
         if _is_spark(data):
             from tidelake.spark.write import write_on_spark  # noqa: PLC0415 - an optional dependency
 
-            return redone(lambda: write_on_spark(storage, clock, data, request), on_conflict, clock)
+            return self._told(lambda: write_on_spark(storage, clock, data, request), request, on_conflict)
         rows = to_arrow(data)
-        return redone(lambda: write(storage, clock, rows, request), on_conflict, clock)
+        return self._told(lambda: write(storage, clock, rows, request), request, on_conflict)
+
+    def _told(self, once: Callable[[], C], request: WriteRequest, on_conflict: str) -> C:
+        """Run a write, again if it is to be, and tell how far it is."""
+        with progress(f"{request.operation} of {self.name}"):
+            return redone(once, on_conflict, self._clock)
 
     def _delete_on_spark(self, keys: object, condition: str | None, request: WriteRequest) -> Commit | None:
         from tidelake.spark.delete import delete_on_spark  # noqa: PLC0415 - an optional dependency

@@ -8,6 +8,7 @@ from tidelake.write.prepare import to_arrow
 from tidelake.write.redo import redone
 from tidelake.write.transaction import Commit, recover
 from tidelake.write.txn import make_txn
+from tidelake.write.undo import undo
 
 __all__ = [
     "SORTS",
@@ -21,5 +22,6 @@ __all__ = [
     "recover",
     "redone",
     "to_arrow",
+    "undo",
     "write",
 ]
