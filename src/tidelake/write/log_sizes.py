@@ -14,32 +14,30 @@ import pyarrow as pa
 from tidelake.write.context import WriteContext
 from tidelake.write.rows import Chosen
 
-_META_BYTES = 128
-"""What the meta columns take of a row, beside the key and the path."""
+_ENTRY_BYTES = 32
+"""What a record, or a delete, takes beside its values."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogPart:
-    """What goes into one log file; ``first`` is the number of its first row."""
+    """What goes into one log file: records as they are stored, and the rows that are deletes."""
 
-    rows: Chosen
+    rows: pa.Table
     gone: Chosen
-    """The rows that are deletes."""
-    first: int = 0
 
 
-def log_parts(context: WriteContext, partition_path: str, rows: Chosen, gone: Chosen) -> Iterator[LogPart]:
-    """The rows and deletes of one file group, as parts for one log file each; at least one."""
+def log_parts(context: WriteContext, rows: pa.Table, gone: Chosen) -> Iterator[LogPart]:
+    """The records and deletes of one file group, as parts for one log file each; at least one."""
     bound = context.files.max_log_bytes
-    per_row = rows.row_bytes + _META_BYTES + len(partition_path)
-    if (len(rows) + len(gone)) * per_row <= bound:
+    per_row = max(gone.row_bytes, int(rows.nbytes) / max(1, int(rows.num_rows))) + _ENTRY_BYTES
+    if (rows.num_rows + len(gone)) * per_row <= bound:
         yield LogPart(rows, gone)
         return
     each = max(1, int(bound / per_row))
-    for start in range(0, len(rows), each):
-        yield LogPart(rows.part(start, each), gone.part(0, 0), start)
+    for start in range(0, rows.num_rows, each):
+        yield LogPart(rows.slice(start, each), gone.part(0, 0))
     for start in range(0, len(gone), each):
-        yield LogPart(rows.part(0, 0), gone.part(start, each))
+        yield LogPart(rows.slice(0, 0), gone.part(start, each))
 
 
 def fitting_blocks(rows: pa.Table | pa.Array, encode: Callable[[pa.Table], bytes], bound: int) -> Iterator[bytes]:

@@ -88,24 +88,29 @@ def _append(
     deletes_all = task.operation.startswith("delete")
     deleted = np.ones(len(rows), dtype=np.bool_) if deletes_all else _deleted(rows, context)
     unconditional = task.operation == "delete_unconditional"
+    groups = [(number, here[~deleted[here]], here[deleted[here]]) for number, here in _groups(places)]
+    # Rows are taken once for all groups, each of which has a part of them in a row.
+    counts = [len(alive) for _, alive, _ in groups]
+    data = rows.pick(np.concatenate([alive for _, alive, _ in groups]) if groups else places[:0]).taken()
+    ids = pa.array([task.slices[number].file_id for number, _, _ in groups], pa.string())
+    names = ids.take(pa.array(np.repeat(np.arange(len(groups)), counts)))
+    stored = stored_rows(data, context.instant, task.path, names, _task_number(task))
     planned: list[PlannedFile] = []
-    for number, here in _groups(places):
+    start = 0
+    for (number, _, removed), count in zip(groups, counts, strict=True):
         file_slice = task.slices[number]
-        data = rows.pick(here[~deleted[here]])
-        gone = rows.pick(here[deleted[here]])
-        if context.merge.is_event_time and file_slice.file_id in task.blanked and len(data):
-            refuse_older_than_blanked(storage, context, file_slice, data.taken())
-        for version, part in enumerate(log_parts(context, task.path, data, gone), start=1):
+        if context.merge.is_event_time and file_slice.file_id in task.blanked and count:
+            refuse_older_than_blanked(storage, context, file_slice, data.slice(start, count))
+        for version, part in enumerate(log_parts(context, stored.slice(start, count), rows.pick(removed)), start=1):
             name = LogFileName(file_slice.file_id, context.instant, version, task.token)
 
             def write(name: LogFileName = name, part: LogPart = part) -> WriteStat:
-                data, number = part.rows.taken(), _task_number(task)
-                stored = stored_rows(data, context.instant, task.path, name.file_id, number, part.first)
                 gone = part.gone.taken() if len(part.gone) else None
                 deletes = None if gone is None else delete_entries(gone, context, unconditional=unconditional)
-                return write_log(storage, context, name, task.path, stored, deletes)
+                return write_log(storage, context, name, task.path, part.rows, deletes)
 
             planned.append(PlannedFile(join(task.path, str(name)), "CREATE", write))
+        start += count
     fresh = np.flatnonzero((places < 0) & ~deleted)
     return planned + _new_groups(storage, context, task, rows.pick(fresh))
 

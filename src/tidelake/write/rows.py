@@ -92,18 +92,16 @@ def _memory(column: pa.Array) -> tuple[object, ...]:
     return (column.type, column.offset, len(column), *buffers)
 
 
-def stored_rows(
-    rows: pa.Table, instant: str, partition_path: str, file_name: str, task: int, first: int = 0
-) -> pa.Table:
-    """User rows of one partition with their helper columns, as the records that a file keeps, numbered from ``first``."""
+def stored_rows(rows: pa.Table, instant: str, partition_path: str, files: str | pa.Array, task: int) -> pa.Table:
+    """User rows of one partition with their helper columns, as the records that a file keeps; ``files`` names theirs."""
     count = rows.num_rows
-    numbers = pc.cast(pa.array(np.arange(first, first + count)), pa.string())
+    numbers = pc.cast(pa.array(np.arange(count)), pa.string())
     meta = {
         COMMIT_TIME: pa.repeat(pa.scalar(instant, pa.string()), count),
         COMMIT_SEQNO: pc.binary_join_element_wise(f"{instant}_{task}_", numbers, ""),
         RECORD_KEY: rows.column(KEY),
         PARTITION_PATH: pa.repeat(pa.scalar(partition_path, pa.string()), count),
-        FILE_NAME: pa.repeat(pa.scalar(file_name, pa.string()), count),
+        FILE_NAME: pa.repeat(pa.scalar(files, pa.string()), count) if isinstance(files, str) else files,
     }
     schema = with_meta(pa.schema([field for field in rows.schema if field.name not in HELPERS]))
     columns = [meta[field.name] if field.name in meta else rows.column(field.name) for field in schema]
