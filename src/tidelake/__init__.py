@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from tidelake.spark.session import session
+    from tidelake.sql import enable, view
     from tidelake.table import Scan, Table, create_table, open_table
 
 __version__ = "0.1.0"
@@ -42,8 +43,10 @@ _HOMES = {
     "UnavailableError": "tidelake.errors",
     "UnsupportedError": "tidelake.errors",
     "create_table": "tidelake.table",
+    "enable": "tidelake.sql",
     "open_table": "tidelake.table",
     "session": "tidelake.spark.session",
+    "view": "tidelake.sql",
 }
 _MODULES = ("errors", "testing")
 
@@ -58,10 +61,12 @@ __all__ = [
     "UnavailableError",
     "UnsupportedError",
     "create_table",
+    "enable",
     "errors",
     "open_table",
     "session",
     "testing",
+    "view",
 ]
 
 

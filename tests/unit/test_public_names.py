@@ -20,10 +20,12 @@ PUBLIC = [
     "TidelakeError",
     "UnavailableError",
     "UnsupportedError",
+    "enable",
     "errors",
     "open_table",
     "session",
     "testing",
+    "view",
 ]
 
 

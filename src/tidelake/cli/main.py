@@ -78,6 +78,11 @@ def _run(given: Namespace) -> int:
         return schema.run(given.path, options, avro=given.avro, meta=given.meta, as_json=as_json)
     if given.command == "read":
         return _read(given, options, as_json)
+    if given.command == "rollback":
+        from tidelake.cli import rollback
+
+        writer = dict(given.option)
+        return rollback.run(given.path, given.instant, options, writer, sure=given.yes, as_json=as_json)
     from tidelake.cli import doctor
 
     return doctor.run(given.path, options, as_json=as_json)

@@ -18,8 +18,8 @@ READ_MODES: Final = ("snapshot", "read_optimized")
 OUTPUT_KINDS: Final = (".parquet", ".csv", ".jsonl")
 
 _DESCRIPTION = """\
-Look at lakehouse tables in the Apache Hudi 1.x format. Nothing is ever written to a table by looking at it, and no
-JVM is started unless asked for."""
+Look at lakehouse tables in the Apache Hudi 1.x format. Nothing is ever written to a table by looking at it; rollback
+alone changes one. No JVM is started unless asked for."""
 _EXAMPLES = """\
 examples:
   tidelake show /data/trips
@@ -41,6 +41,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_files(commands)
     _add_schema(commands)
     _add_read(commands)
+    _add_rollback(commands)
     _add_doctor(commands)
     return parser
 
@@ -150,6 +151,32 @@ def _add_read(commands: _Commands[_Parser]) -> None:
     )
     parser.add_argument("--overwrite", action="store_true", help="let --output replace a file that is there")
     parser.add_argument("--spark", action="store_true", help="read with Spark (starts a JVM)")
+
+
+def _add_rollback(commands: _Commands[_Parser]) -> None:
+    parser = _command(
+        commands,
+        "rollback",
+        "take a write back: a pending one, or the last completed one",
+        "INSTANT is the write's requested time, as timeline shows it. A pending write goes whatever its heartbeat says; its\n"
+        "writer, if it lives, fails at its commit. A completed one goes only with --yes, and only if no later write or\n"
+        "service knows of it.\n\n"
+        "examples:\n"
+        "  tidelake rollback /data/trips 20260131120000000\n"
+        "  tidelake rollback /data/trips 20260131120000000 --yes\n"
+        "  tidelake rollback /data/trips 20260131120000000 --option hoodie.write.lock.provider=file",
+    )
+    _add_path(parser)
+    parser.add_argument("instant", metavar="INSTANT", help="the write's requested time")
+    parser.add_argument("--yes", action="store_true", help="also if the write has completed")
+    parser.add_argument(
+        "--option",
+        action="append",
+        type=_pair,
+        default=[],
+        metavar="KEY=VALUE",
+        help="an option of writers, such as the lock that other writers use; repeatable",
+    )
 
 
 def _add_doctor(commands: _Commands[_Parser]) -> None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tidelake.errors import TidelakeError
+from tidelake.format.commit_metadata import CommitMetadata
+from tidelake.format.names import State
 from tidelake.query import TableSource, table_schema
 from tidelake.schema import without_meta
 from tidelake.timeline import Instant
@@ -25,9 +27,30 @@ class CommitSummary:
     action: str
     operation: str
     rows_written: int
+    rows_updated: int
     rows_deleted: int
     bytes_written: int
     files: int
+    files_added: int
+    """Files that began a file group; the others added to one or replaced its last."""
+    partitions: int
+    errors: int
+
+    @property
+    def files_updated(self) -> int:
+        return self.files - self.files_added
+
+
+@dataclass(frozen=True, slots=True)
+class InstantSummary:
+    """One instant, completed or not. ``action`` is what it was requested as: a compaction completes as a commit."""
+
+    requested_time: str
+    action: str
+    state: str
+    completion_time: str | None
+    operation: str | None
+    is_archived: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +108,47 @@ def summarise(source: TableSource) -> TableSummary:
 def commit_summaries(source: TableSource, instants: tuple[Instant, ...]) -> tuple[CommitSummary, ...]:
     """What these completed writes did."""
     commits = source.reader.commits(instants)
+    return tuple(_commit_summary(instant, commits[instant.requested_time]) for instant in instants)
+
+
+def _commit_summary(instant: Instant, commit: CommitMetadata) -> CommitSummary:
+    stats = commit.stats
+    return CommitSummary(
+        instant.requested_time,
+        instant.completion_time or "",
+        instant.action,
+        commit.operation_type or "UNKNOWN",
+        rows_written=sum(stat.num_writes or 0 for stat in stats),
+        rows_updated=sum(stat.num_update_writes or 0 for stat in stats),
+        rows_deleted=sum(stat.num_deletes or 0 for stat in stats),
+        bytes_written=sum(stat.total_write_bytes or 0 for stat in stats),
+        files=len(stats),
+        files_added=sum(stat.prev_commit in (None, "null") for stat in stats),
+        partitions=len({stat.partition_path for stat in stats}),
+        errors=sum(stat.total_write_errors or 0 for stat in stats),
+    )
+
+
+def instant_summaries(source: TableSource, limit: int | None, *, archived: bool = False) -> tuple[InstantSummary, ...]:
+    """The last instants, newest first; of archived ones the operation is not looked up."""
+    found = [(instant, False) for instant in source.timeline.instants]
+    if archived:
+        active = {(i.requested_time, i.action) for i in source.timeline.instants}
+        past = (Instant(h.requested_time, h.action, State.COMPLETED, h.completion_time) for h in source.reader.history)
+        found.extend((i, True) for i in past if (i.requested_time, i.action) not in active)
+    found.sort(key=lambda pair: (pair[0].requested_time, pair[0].action), reverse=True)
+    shown = found[:limit]
+    operations = iter(source.reader.operations([i for i, is_archived in shown if not is_archived]))
     return tuple(
-        CommitSummary(
-            instant.requested_time,
-            instant.completion_time or "",
-            instant.action,
-            commits[instant.requested_time].operation_type or "UNKNOWN",
-            sum(stat.num_writes or 0 for stat in commits[instant.requested_time].stats),
-            sum(stat.num_deletes or 0 for stat in commits[instant.requested_time].stats),
-            sum(stat.total_write_bytes or 0 for stat in commits[instant.requested_time].stats),
-            len(commits[instant.requested_time].stats),
+        InstantSummary(
+            i.requested_time,
+            i.pending_action or i.action,
+            i.state.name,
+            i.completion_time,
+            None if is_archived else next(operations),
+            is_archived,
         )
-        for instant in instants
+        for i, is_archived in shown
     )
 
 

@@ -2,9 +2,10 @@
 
 Rows are spread by partition path and a part of the key's hash, so that one hot partition is shared by many tasks and all
 versions of a key meet in one; adaptive execution joins small pieces. A task runs the same functions as a write in process:
-deduplicate, look up, write. On a table with a global index one more shuffle comes first, by key alone, and finds where each
-row goes. What comes back to the driver are file statistics alone. Copy-on-write rewrites whole file
-groups, so there a partition is one task's.
+deduplicate, look up, write. What comes back to the driver are file statistics alone. Copy-on-write rewrites whole file
+groups: there the first tasks only look up, and a second shuffle brings the rows of each file group to one task
+(``write/spread.py``). On a table with a global index one more shuffle comes first, by key alone, and finds where each row
+goes.
 
 Files of failed or repeated attempts carry their own token; those that no statistic names are removed before the commit.
 """
@@ -13,26 +14,28 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidelake import errors
 from tidelake._clock import Clock, SystemClock
+from tidelake._progress import current, polled
 from tidelake.config import TableConfig, TableType
-from tidelake.errors import TidelakeError
+from tidelake.errors import ConflictError, TidelakeError
 from tidelake.filegroup import FileSlice
 from tidelake.filegroup.listing import list_partitions
 from tidelake.format.commit_metadata import WriteStat
 from tidelake.query import TableSource, table_schema
-from tidelake.schema import META_COLUMN_NAMES, spark_json_to_arrow, without_meta
+from tidelake.schema import META_COLUMN_NAMES, spark_json_to_arrow
 from tidelake.spark.scan import spark_schema
 from tidelake.storage import Storage, open_storage
-from tidelake.timeline import Timeline, TimelineReader
+from tidelake.timeline import Timeline, TimelineReader, load_timeline
 from tidelake.write.blanks import may_have_blanks
 from tidelake.write.context import WriteContext
 from tidelake.write.files import open_markers, put_markers
@@ -45,34 +48,43 @@ from tidelake.write.job import (
     context_of,
     finish,
     old_slices,
+    refuse_blanks,
     start_of,
 )
 from tidelake.write.moves import route
 from tidelake.write.partition import PartitionTask, PlannedFile, plan_partition, salts_of
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare, refuse_unfit
-from tidelake.write.rows import GONE, KEY, PATH, PLACE, SALT
+from tidelake.write.rows import GONE, KEY, PATH, PLACE, SALT, Chosen
+from tidelake.write.spread import SALTS, placed, tagged
 from tidelake.write.transaction import Commit, Transaction, in_transaction
 
-SALTS = 64
-"""Into how many pieces the rows of one partition may be spread."""
 Slices = Mapping[str, tuple[FileSlice, ...]]
+_SPREAD = {
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "true",
+    "spark.sql.adaptive.coalescePartitions.minPartitionSize": "1b",
+}
+"""Few rows may rewrite many file groups: while a copy-on-write runs, small pieces are joined no further than to all cores."""
 _TYPED = re.compile(r"tidelake\.errors\.(\w+): (.*)")
 
 
 def write_on_spark(storage: Storage, clock: Clock, frame: DataFrame, request: WriteRequest) -> Commit:
     """Write a DataFrame by one of the operations; returns when its rows are true and durable."""
+    current().stage("prepare")
     source = TableSource.load(storage)
     data = frame.drop(*[name for name in META_COLUMN_NAMES if name in frame.columns])
-    known = without_meta(table_schema(source).schema)
-    schema = evolved_schema(known, spark_json_to_arrow(data.schema.json()))
+    known = table_schema(source).declared
+    deletes = request.operation.startswith("delete")
+    schema = known if deletes else evolved_schema(known, spark_json_to_arrow(data.schema.json()))
+
+    refuse_blanks(source.config, request)
 
     def run(transaction: Transaction) -> Commit:
         context = context_of(source.config, schema, transaction.instant, request)
         open_markers(storage, context.instant)
         is_global = source.config.is_global and request.operation == "upsert"
         slices = old_slices(storage, source, transaction, None) if is_global else None
-        stats = _run(storage, context, data, transaction.start, request, slices)
-        replaced = _replaced(storage, source, transaction, stats, request)
+        stats, partitions = _run(storage, context, data, transaction.start, request, slices)
+        replaced = _replaced(storage, source, transaction, partitions, request)
         return finish(storage, transaction, context, request, stats, replaced)
 
     try:
@@ -98,46 +110,63 @@ def _run(
     start: Timeline,
     request: WriteRequest,
     slices: Slices | None,
-) -> tuple[WriteStat, ...]:
-    """Run the tasks. ``slices`` are those of the whole table, for upserts that may move rows between partitions."""
-    uri, options = storage.uri, storage.options
+) -> tuple[tuple[WriteStat, ...], list[str]]:
+    """Write the files; their statistics, and the partitions that had rows.
+
+    ``slices`` are those of the whole table, for upserts that may move rows between partitions.
+    """
+    uri, options, operation = storage.uri, storage.options, request.operation
+    is_tagged = _is_tagged(context, operation)
     helpers = [pa.field(KEY, pa.string()), pa.field(PATH, pa.string()), pa.field(SALT, pa.int64())]
     prepared_schema = pa.schema([*context.schema, *helpers])
-    routes = [] if slices is None else [pa.field(PLACE, pa.int64()), pa.field(GONE, pa.bool_())]
-    routed_schema = pa.schema([*prepared_schema, *routes])
+    place, gone = pa.field(PLACE, pa.int64()), pa.field(GONE, pa.bool_())
+    routed_schema = pa.schema([*prepared_schema, *([] if slices is None else [gone, place])])
+    tagged_schema = pa.schema([*routed_schema, place]) if is_tagged and slices is None else routed_schema
 
     def make_ready(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if batch.num_rows:
                 made = prepare(pa.Table.from_batches([batch]), context.schema, context.config)
-                refuse_unfit(made, context.config)
+                if not operation.startswith("delete"):
+                    refuse_unfit(made, context.config)
                 salt = salts_of(made, context)
                 yield from made.append_column(SALT, pa.array(salt)).cast(prepared_schema).to_batches()
 
     def settle(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = pa.Table.from_batches([b for b in batches if b.num_rows], prepared_schema).combine_chunks()
-        if rows.num_rows == 0:
-            return
-        best = deduplicate(_with_coded_paths(rows), context.schema, context.config)
-        if slices is not None:
-            best = route(open_storage(uri, options), context, slices, best)
-        yield from best.select(routed_schema.names).cast(routed_schema).to_batches()
+        rows = _gathered(batches, prepared_schema)
+        if rows.num_rows:
+            best = deduplicate(_with_coded_paths(rows), context.schema, context.config)
+            if slices is not None:
+                best = route(open_storage(uri, options), context, slices, best)
+            yield from best.select(routed_schema.names).cast(routed_schema).to_batches()
+
+    def look_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = _gathered(batches, routed_schema)
+        if rows.num_rows:
+            for made in _tag_task(open_storage(uri, options), context, start, operation, rows, slices):
+                yield from made.select(tagged_schema.names).cast(tagged_schema).to_batches()
 
     def write_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = pa.Table.from_batches([b for b in batches if b.num_rows], routed_schema)
-        if rows.num_rows == 0:
-            return
-        reached = open_storage(uri, options)
-        stats = list(_write_task(reached, context, start, request, rows.combine_chunks(), slices))
-        yield pa.record_batch([pa.array([pickle.dumps(stats)], pa.binary())], names=["stats"])
+        rows = _gathered(batches, tagged_schema)
+        if rows.num_rows:
+            done = _write_task(open_storage(uri, options), context, start, request, rows, slices)
+            yield pa.record_batch([pa.array([pickle.dumps(done)], pa.binary())], names=["done"])
 
     ready = data.mapInArrow(make_ready, spark_schema(prepared_schema))
-    if context.config.is_global and request.operation in DEDUPLICATED:
+    if context.config.is_global and operation in DEDUPLICATED:
         # All versions of a key meet, whatever their partitions.
         ready = ready.repartition(F.col(KEY)).mapInArrow(settle, spark_schema(routed_schema))
-    written = _spread(ready, context, request).mapInArrow(write_files, "stats binary")
-    # Statistics of files, not rows: a few hundred bytes for each file that was written.
-    return tuple(stat for row in written.collect() for stat in pickle.loads(row["stats"]))
+    if context.buckets is None:
+        ready = ready.withColumn(SALT, F.pmod(F.hash(F.col(KEY)), F.lit(SALTS)).cast("long"))
+    ready = _spread(ready, context, request)
+    if is_tagged:
+        ready = ready.mapInArrow(look_up, spark_schema(tagged_schema)).repartition(F.col(PATH), F.col(SALT))
+    written = ready.mapInArrow(write_files, "done binary")
+    current().stage("write files on Spark")
+    with _settings(data.sparkSession, _SPREAD if is_tagged else {}), polled(_tasks_of(data.sparkSession)):
+        # Statistics of files, not rows: a few hundred bytes for each file that was written.
+        done = [pickle.loads(row["done"]) for row in written.collect()]
+    return tuple(s for stats, _ in done for s in stats), sorted({path for _, paths in done for path in paths})
 
 
 def _spread(ready: DataFrame, context: WriteContext, request: WriteRequest) -> DataFrame:
@@ -147,21 +176,63 @@ def _spread(ready: DataFrame, context: WriteContext, request: WriteRequest) -> D
             return ready
         if request.sort == "global":
             return ready.repartitionByRange(F.col(PATH), F.col(KEY))
-    return ready.repartition(F.col(PATH), _salt(context, request.operation))
+    return ready.repartition(F.col(PATH), F.col(SALT))
 
 
-def _salt(context: WriteContext, operation: str) -> Column:
-    """What spreads the rows of one partition over tasks; rows that must meet in one file have the same salt."""
-    if context.buckets is not None:
-        return F.col(SALT)
-    if context.config.table_type is TableType.COPY_ON_WRITE and operation in ("insert", "upsert"):
-        return F.lit(0)
-    return F.pmod(F.hash(F.col(KEY)), F.lit(SALTS))
+def _is_tagged(context: WriteContext, operation: str) -> bool:
+    """Whether rows are looked up first and then sent to the task of their file group; buckets are known from the key."""
+    is_rewriting = operation in ("insert", "upsert") or operation.startswith("delete")
+    return is_rewriting and context.buckets is None and context.config.table_type is TableType.COPY_ON_WRITE
 
 
-def _with_coded_paths(rows: pa.Table) -> pa.Table:
-    encoded = rows.column(PATH).combine_chunks().dictionary_encode()
-    return rows.set_column(rows.column_names.index(PATH), PATH, encoded)
+@contextmanager
+def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """SQL settings for a while; those that the user made stay."""
+    made = [key for key, value in wanted.items() if spark.conf.get(key, None) is None]
+    for key in made:
+        spark.conf.set(key, wanted[key])
+    try:
+        yield
+    finally:
+        for key in made:
+            spark.conf.unset(key)
+
+
+def _tasks_of(spark: SparkSession) -> Callable[[], tuple[int, int] | None]:
+    """How many tasks of the stages under way are done, and how many there are; nothing where Spark does not tell."""
+    try:
+        tracker = spark.sparkContext.statusTracker()
+    except (PySparkException, AttributeError):  # Spark Connect has no context
+        return lambda: None
+
+    def look() -> tuple[int, int] | None:
+        known = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        stages = [stage for stage in known if stage is not None]
+        return (sum(s.numCompletedTasks for s in stages), sum(s.numTasks for s in stages)) if stages else None
+
+    return look
+
+
+def _gathered(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_batches([b for b in batches if b.num_rows], schema).combine_chunks()
+
+
+def _tag_task(
+    storage: Storage,
+    context: WriteContext,
+    start: Timeline,
+    operation: str,
+    rows: pa.Table,
+    whole: Slices | None,
+) -> Iterator[pa.Table]:
+    rows = _with_coded_paths(rows)
+    if operation in DEDUPLICATED and not context.config.is_global:
+        rows = deduplicate(rows, context.schema, context.config)
+    parts = by_partition(rows)
+    reader = TimelineReader(storage, context.config)
+    slices = whole or _slices(storage, context.config, start, reader, [path for path, _ in parts])
+    for path, here in parts:
+        yield tagged(storage, context, slices.get(path, ()), operation, Chosen(rows, here).taken())
 
 
 def _write_task(
@@ -171,13 +242,12 @@ def _write_task(
     request: WriteRequest,
     rows: pa.Table,
     whole: Slices | None,
-) -> Iterator[WriteStat]:
+) -> tuple[list[WriteStat], list[str]]:
     operation = request.operation
-    task = TaskContext.get()
-    attempt = task.taskAttemptId() if task is not None else 0
-    token = f"{task.partitionId()}-{task.stageId()}-{attempt}" if task is not None else "0-0-0"
+    token, attempt = _attempt()
+    is_tagged = _is_tagged(context, operation)
     rows = _with_coded_paths(rows)
-    if operation in DEDUPLICATED and not context.config.is_global:
+    if operation in DEDUPLICATED and not context.config.is_global and not is_tagged:
         rows = deduplicate(rows, context.schema, context.config)
     parts = by_partition(rows)
     replacing = operation in REPLACING
@@ -188,31 +258,61 @@ def _write_task(
         slices = _slices(storage, context.config, start, reader, [path for path, _ in parts])
     commits = reader.commits(start.completed_writes) if looks_up else {}
     kind = "overwrite" if replacing else operation
-    planned: list[PlannedFile] = []
-    for path, here in parts:
+    tasks = []
+    for path, _ in parts:
         old = slices.get(path, ())
-        made = PartitionTask(path, old, kind, token, SystemClock().new_id(), may_have_blanks(old, commits))
-        planned += plan_partition(storage, context, made, chosen(rows, here, request))
+        tasks.append(PartitionTask(path, old, kind, token, SystemClock().new_id(), may_have_blanks(old, commits)))
+    if is_tagged:
+        tasks, rows = placed(context, tasks, [here for _, here in parts], rows)
+    planned: list[PlannedFile] = []
+    for task, (_, here) in zip(tasks, parts, strict=True):
+        planned += plan_partition(storage, context, task, chosen(rows, here, request))
     put_markers(storage, context.instant, attempt, [(file.path, file.kind) for file in planned])
-    for file in planned:
-        yield file.write()
+    stats = [file.write() for file in planned]
+    _refuse_late(storage, context, stats)
+    return stats, [path for path, _ in parts]
+
+
+def _with_coded_paths(rows: pa.Table) -> pa.Table:
+    encoded = rows.column(PATH).combine_chunks().dictionary_encode()
+    return rows.set_column(rows.column_names.index(PATH), PATH, encoded)
+
+
+def _attempt() -> tuple[str, int]:
+    """What the names of a task attempt's files carry, and its number: no two attempts write one file."""
+    task = TaskContext.get()
+    if task is None:
+        return "0-0-0", 0
+    attempt = task.taskAttemptId()
+    return f"{task.partitionId()}-{task.stageId()}-{attempt}", attempt
+
+
+def _refuse_late(storage: Storage, context: WriteContext, stats: list[WriteStat]) -> None:
+    """A task whose write has ended (its double was quicker, or it was rolled back) removes what it made too late."""
+    timeline = load_timeline(storage, context.config)
+    if any(i.requested_time == context.instant for i in timeline.pending):
+        return
+    for stat in stats:
+        storage.delete(stat.path or "")
+    raise ConflictError("the write ended before this task did", instant=context.instant, table=storage.uri)
 
 
 def _slices(
     storage: Storage, config: TableConfig, start: Timeline, reader: TimelineReader, partitions: list[str]
 ) -> dict[str, tuple[FileSlice, ...]]:
-    """The latest slices of a task's partitions, as of the write's start."""
+    """The latest slices of a task's partitions, as of the write's start, in an order that all tasks agree on."""
     view = TableSource(storage, config, start, reader).view()
-    return {listed.path: tuple(view.latest_of(listed)) for listed in list_partitions(storage, partitions)}
+    return {
+        listed.path: tuple(sorted(view.latest_of(listed), key=lambda s: s.file_id))
+        for listed in list_partitions(storage, partitions)
+    }
 
 
 def _replaced(
-    storage: Storage, source: TableSource, transaction: Transaction, stats: tuple[WriteStat, ...], request: WriteRequest
+    storage: Storage, source: TableSource, transaction: Transaction, partitions: list[str], request: WriteRequest
 ) -> dict[str, tuple[str, ...]]:
+    """The file groups that the write retires: of a partition that had rows, even if all of them were deletes."""
     if request.operation not in REPLACING:
         return {}
-    partitions = None
-    if request.operation == "insert_overwrite":
-        partitions = sorted({stat.partition_path or "" for stat in stats})
-    found = old_slices(storage, source, transaction, partitions)
+    found = old_slices(storage, source, transaction, partitions if request.operation == "insert_overwrite" else None)
     return {path: tuple(s.file_id for s in slices) for path, slices in found.items() if slices}

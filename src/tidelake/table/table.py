@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
 from tidelake._clock import Clock, SystemClock
+from tidelake._progress import progress
 from tidelake.config import LOG_BLOCK_BYTES, LOG_FILE_BYTES, WRITE_OPTIONS, TableConfig, WriterOptions, writer_options
 from tidelake.errors import InvalidError
 from tidelake.filegroup import FileSlice
 from tidelake.format.history import ArchivedInstant
-from tidelake.observe import TableSummary, summarise, summary_html
+from tidelake.locking import make_lock
+from tidelake.observe import (
+    CommitSummary,
+    InstantSummary,
+    TableSummary,
+    commit_summaries,
+    instant_summaries,
+    summarise,
+    summary_html,
+)
 from tidelake.query import PointInTime, ScanRequest, TableSource, table_schema
 from tidelake.schema import META_COLUMN_NAMES, ddl_to_arrow, spark_json_to_arrow
 from tidelake.storage import Storage, open_storage
@@ -26,14 +36,18 @@ from tidelake.write import (
     WriteRequest,
     create,
     delete_partitions,
+    key_columns,
     make_txn,
     redone,
     to_arrow,
+    undo,
     write,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+C = TypeVar("C", bound=Commit | None)
 
 
 class Table:
@@ -84,6 +98,16 @@ class Table:
     def history(self) -> tuple[ArchivedInstant, ...]:
         """The archived instants, by requested time."""
         return self._refreshed().reader.load_history(("instantTime", "completionTime", "action"))
+
+    def commits(self, limit: int | None = 10) -> tuple[CommitSummary, ...]:
+        """The last completed writes of the active timeline and what each wrote, newest first; None for all."""
+        source = self._refreshed()
+        newest_first = source.timeline.completed_writes[::-1]
+        return commit_summaries(source, newest_first[: _positive(limit)])
+
+    def instants(self, limit: int | None = 20, *, archived: bool = False) -> tuple[InstantSummary, ...]:
+        """The last instants, completed or not, newest first; None for all. ``archived`` adds those of the history."""
+        return instant_summaries(self._refreshed(), _positive(limit), archived=archived)
 
     def files(self, *, latest: bool = True) -> list[FileSlice]:
         """The visible file slices: the latest of each file group, or all."""
@@ -166,7 +190,11 @@ class Table:
         On an event-time table a delete carries the ordering value of the row it deletes, so that a newer version of the
         row wins against it; ``unconditional=True`` is Apache Hudi's SQL delete. None if there is nothing to delete.
         """
+        if (keys is None) == (filter is None):
+            raise InvalidError("delete takes keys or a filter, and one of them")
         request = self._request("delete_unconditional" if unconditional else "delete", metadata, txn)
+        if _is_spark(keys) or (keys is None and self._spark is not None):
+            return self._told(lambda: self._delete_on_spark(keys, filter, request), request, on_conflict)
 
         def once() -> Commit | None:
             doomed, known = self._rows_to_delete(keys, filter)
@@ -174,7 +202,7 @@ class Table:
                 return None
             return write(self._source.storage, self._clock, doomed, replace(request, known=known))
 
-        return redone(once, on_conflict, self._clock)
+        return self._told(once, request, on_conflict)
 
     def insert_overwrite(
         self,
@@ -211,9 +239,19 @@ class Table:
             raise InvalidError("partitions is a list of paths, not a text", value=partitions)
         request = self._request("delete_partitions", metadata, txn)
         paths = list(partitions)
-        return redone(
-            lambda: delete_partitions(self._source.storage, self._clock, paths, request), on_conflict, self._clock
+        return self._told(
+            lambda: delete_partitions(self._source.storage, self._clock, paths, request), request, on_conflict
         )
+
+    def rollback(self, instant: str) -> str:
+        """Take a write back, named by its requested time; returns the rollback's own instant.
+
+        A pending write goes whatever its heartbeat says: its writer, if it lives, gets ``ConflictError`` at its commit. A
+        completed one goes only if it is the last and nothing was begun on top of it; else ``ConflictError`` names what was.
+        """
+        storage, clock = self._source.storage, self._clock
+        lock = make_lock(self._options.lock, storage, clock)
+        return undo(storage, self._source.config, clock, str(instant), lock)
 
     def summary(self) -> TableSummary:
         """What the table is, how large, and what happened to it last."""
@@ -237,29 +275,38 @@ class Table:
     ) -> Commit:
         request = replace(self._request(operation, metadata, txn), sort=sort)
         storage, clock = self._source.storage, self._clock
-        if type(data).__module__.startswith("pyspark."):
+        if _is_spark(data):
             from tidelake.spark.write import write_on_spark  # noqa: PLC0415 - an optional dependency
 
-            return redone(lambda: write_on_spark(storage, clock, data, request), on_conflict, clock)
+            return self._told(lambda: write_on_spark(storage, clock, data, request), request, on_conflict)
         rows = to_arrow(data)
-        return redone(lambda: write(storage, clock, rows, request), on_conflict, clock)
+        return self._told(lambda: write(storage, clock, rows, request), request, on_conflict)
+
+    def _told(self, once: Callable[[], C], request: WriteRequest, on_conflict: str) -> C:
+        """Run a write, again if it is to be, and tell how far it is."""
+        with progress(f"{request.operation} of {self.name}"):
+            return redone(once, on_conflict, self._clock)
+
+    def _delete_on_spark(self, keys: object, condition: str | None, request: WriteRequest) -> Commit | None:
+        from tidelake.spark.delete import delete_on_spark  # noqa: PLC0415 - an optional dependency
+
+        rows = self.scan(columns=self._user_columns(), filter=condition)
+        found = rows.to_spark(None if keys is None else keys.sparkSession)  # type: ignore[attr-defined]
+        known = replace(request, known=self._source.timeline)
+        return delete_on_spark(self._source.storage, self._clock, found, keys, known)
+
+    def _user_columns(self) -> list[str]:
+        return [field.name for field in self.schema if field.name not in META_COLUMN_NAMES]
 
     def _rows_to_delete(self, keys: object, condition: str | None) -> tuple[pa.Table, Timeline]:
         """The rows, and the timeline as of which they were found."""
-        if (keys is None) == (condition is None):
-            raise InvalidError("delete takes keys or a filter, and one of them")
-        rows = self.scan(columns=[f.name for f in self.schema if f.name not in META_COLUMN_NAMES], filter=condition)
+        rows = self.scan(columns=self._user_columns(), filter=condition)
         known = self._source.timeline
         if keys is None:
             return rows.to_arrow(), known
         fields = list(self._source.config.record_key_fields)
         wanted = pa.table({fields[0]: list(keys)}) if isinstance(keys, (list, tuple, set)) else to_arrow(keys)
-        missing = [name for name in fields if name not in wanted.column_names]
-        if missing:
-            raise InvalidError(f"the keys lack the column {missing[0]!r}", value=missing[0])
-        config = self._source.config
-        also = [n for n in config.partition_fields if n in wanted.column_names and not config.is_global]
-        by = list(dict.fromkeys([*fields, *also]))
+        by = key_columns(self._source.config, wanted.column_names)
         typed = pa.table([_cast(wanted[name], rows.schema.field(name)) for name in by], names=by)
         found = rows.to_arrow()
         # Joined without the other columns: Arrow does not join beside lists and structs.
@@ -347,11 +394,21 @@ def create_table(
     return open_table(path, spark, options=own, storage=opened, clock=ticking)
 
 
+def _is_spark(data: object) -> bool:
+    return type(data).__module__.startswith("pyspark.")
+
+
 def _cast(values: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     try:
         return values.cast(field.type)
     except pa.ArrowException as error:
         raise InvalidError(f"the keys in {field.name!r} are not {field.type}: {error}", value=field.name) from error
+
+
+def _positive(limit: int | None) -> int | None:
+    if limit is not None and limit < 1:
+        raise InvalidError(f"the limit is {limit} and must be 1 or more", value=limit)
+    return limit
 
 
 def _time_format(partition_by: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:

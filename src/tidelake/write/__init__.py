@@ -2,11 +2,13 @@
 
 from tidelake.write.context import FileOptions
 from tidelake.write.create import create
+from tidelake.write.deletes import key_columns
 from tidelake.write.job import SORTS, WriteRequest, delete_partitions, write
 from tidelake.write.prepare import to_arrow
 from tidelake.write.redo import redone
 from tidelake.write.transaction import Commit, recover
 from tidelake.write.txn import make_txn
+from tidelake.write.undo import undo
 
 __all__ = [
     "SORTS",
@@ -15,9 +17,11 @@ __all__ = [
     "WriteRequest",
     "create",
     "delete_partitions",
+    "key_columns",
     "make_txn",
     "recover",
     "redone",
     "to_arrow",
+    "undo",
     "write",
 ]

@@ -49,6 +49,7 @@ def check_conflicts(
     has_inserted_key: Callable[[WriteStat], str | None],
 ) -> None:
     """Raise ConflictError if a write that completed since ``start``, or a pending clustering, is in the way."""
+    check_undone(start, now, reader)
     before = {i.requested_time for i in start.completed_writes}
     for instant in now.completed_writes:
         if instant.requested_time not in before:
@@ -56,6 +57,21 @@ def check_conflicts(
     for instant in now.pending:
         if instant.pending_action == "clustering":
             _check_clustering(footprint, instant, reader)
+
+
+def check_undone(start: Timeline, now: Timeline, reader: TimelineReader) -> None:
+    """A write that ``start`` has and that was taken back since: what was made on top of it would bring it back."""
+    done_before = {taker.requested_time for taker in start.takers if taker.is_completed}
+    for taker in now.takers:
+        if taker.requested_time in done_before:
+            continue
+        for target in reader.targets(taker):
+            if target in start.by_time:
+                raise ConflictError(
+                    f"the write {target} was rolled back while this one was made on top of it",
+                    instant=taker.requested_time,
+                    hint="read again and redo the write",
+                )
 
 
 def check_schema(ours: str | None, start: Timeline, now: Timeline, reader: TimelineReader) -> None:

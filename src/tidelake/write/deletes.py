@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidelake.config import TableConfig
+from tidelake.errors import InvalidError
 from tidelake.format.delete_block import DELETE_TYPE
 from tidelake.merge.ordering import type_family
 from tidelake.write.context import WriteContext
@@ -70,3 +74,12 @@ def _tuples(rows: pa.Table, fields: tuple[str, ...], kind: pa.StructType, count:
     offsets = pa.array(np.arange(0, count * len(fields) + 1, len(fields), dtype=np.int32))
     lists = pa.ListArray.from_arrays(offsets, whole.take(order))
     return _wrapped(kind, "array", lists, count)
+
+
+def key_columns(config: TableConfig, given: Sequence[str]) -> list[str]:
+    """The columns by which keys that a caller gave are found in the table: the key's, and the partition's if they are there."""
+    missing = [name for name in config.record_key_fields if name not in given]
+    if missing:
+        raise InvalidError(f"the keys lack the column {missing[0]!r}", value=missing[0])
+    also = [name for name in config.partition_fields if name in given and not config.is_global]
+    return list(dict.fromkeys([*config.record_key_fields, *also]))

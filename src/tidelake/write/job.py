@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelake._clock import Clock
+from tidelake._progress import current
 from tidelake.config import MergeMode, TableConfig, TableType, WriterOptions
 from tidelake.errors import InternalError, InvalidError, UnsupportedError
 from tidelake.filegroup import BaseFile, FileSlice
@@ -74,12 +75,13 @@ class WriteRequest:
 
 def write(storage: Storage, clock: Clock, data: object, request: WriteRequest) -> Commit:
     """Write rows by one of the operations; returns when they are true and durable."""
+    current().stage("prepare")
     source = TableSource.load(storage)
     incoming = to_arrow(data)
     known = table_schema(source).declared
     schema = known if request.operation.startswith("delete") else evolved_schema(known, incoming.schema)
     rows = prepare(incoming, schema, source.config)
-    _refuse_blanks(source.config, request)
+    refuse_blanks(source.config, request)
     if not request.operation.startswith("delete"):
         refuse_unfit(rows, source.config)
     if request.operation in DEDUPLICATED:
@@ -90,7 +92,7 @@ def write(storage: Storage, clock: Clock, data: object, request: WriteRequest) -
     )
 
 
-def _refuse_blanks(config: TableConfig, request: WriteRequest) -> None:
+def refuse_blanks(config: TableConfig, request: WriteRequest) -> None:
     """Where a late record is not met by the key's own base row, only deletes with an ordering value are right."""
     is_logged = config.table_type is TableType.MERGE_ON_READ and config.merge_mode is MergeMode.EVENT_TIME
     if request.operation == "delete_unconditional" and is_logged and (config.is_global or config.buckets):
@@ -189,6 +191,7 @@ def finish(
     replaced: Mapping[str, tuple[str, ...]],
 ) -> Commit:
     """Commit what the tasks wrote."""
+    current().stage("commit")
     bucketed = context.buckets is not None
     fresh = [stat for stat in stats if is_base(stat)] if request.operation == "upsert" and not bucketed else []
     touched = [(stat.partition_path or "", stat.file_id or "") for stat in stats if bucketed or not is_new_base(stat)]
@@ -210,11 +213,14 @@ def _run(
 ) -> tuple[WriteStat, ...]:
     """Plan every partition's files, name them in one marker file, and write them; side by side on threads."""
     open_markers(storage, context.instant)
+    shown = current()
     with ThreadPoolExecutor(max(1, os.cpu_count() or 1)) as pool:
-        planned = list(pool.map(lambda task, part: plan_partition(storage, context, task, part()), tasks, parts))
-        files = [file for of_partition in planned for file in of_partition]
+        shown.stage("look up partitions", len(tasks))
+        plans = pool.map(lambda task, part: shown.step(plan_partition(storage, context, task, part())), tasks, parts)
+        files = [file for of_partition in plans for file in of_partition]
         put_markers(storage, context.instant, 0, [(file.path, file.kind) for file in files])
-        return tuple(pool.map(lambda file: file.write(), files))
+        shown.stage("write files", len(files))
+        return tuple(pool.map(lambda file: shown.step(file.write()), files))
 
 
 def by_partition(rows: pa.Table) -> list[tuple[str, npt.NDArray[np.int64]]]:

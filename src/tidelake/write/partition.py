@@ -169,14 +169,14 @@ def _fill_small_groups(
     """New rows go to groups that are still small, as far as they fit."""
     filled = places.copy()
     waiting = np.flatnonzero((places < 0) & ~_deleted(rows, context))
-    row_bytes = _row_bytes(rows)
+    each_bytes = row_bytes(rows)
     for number, file_slice in enumerate(task.slices):
         if len(waiting) == 0:
             break
-        size = file_slice.base.size_bytes if file_slice.base else 0
-        if size >= context.files.small_base_bytes:
+        if not is_small(file_slice, context):
             continue
-        room = max(0, int((context.files.target_base_bytes - size) / row_bytes))
+        size = file_slice.base.size_bytes if file_slice.base else 0
+        room = max(0, int((context.files.target_base_bytes - size) / each_bytes))
         filled[waiting[:room]] = number
         waiting = waiting[room:]
     return filled
@@ -198,7 +198,7 @@ def _new_groups(storage: Storage, context: WriteContext, task: PartitionTask, ro
 def _new_parts(context: WriteContext, rows: Chosen, new_id: str) -> Iterator[tuple[str, Chosen]]:
     """The file groups that new rows make: by size, or one for each bucket."""
     if context.buckets is None:
-        each = max(1, int(context.files.target_base_bytes / _row_bytes(rows)))
+        each = max(1, int(context.files.target_base_bytes / row_bytes(rows)))
         for number, start in enumerate(range(0, len(rows), each)):
             yield f"{new_id}-{number}", rows.part(start, each)
         return
@@ -237,7 +237,12 @@ def _bucket_places(context: WriteContext, task: PartitionTask, rows: Chosen) -> 
     return slots[_bucket_numbers(context, rows)]
 
 
-def _row_bytes(rows: Chosen) -> float:
+def is_small(file_slice: FileSlice, context: WriteContext) -> bool:
+    """Whether new rows may fill a file group."""
+    return (file_slice.base.size_bytes if file_slice.base else 0) < context.files.small_base_bytes
+
+
+def row_bytes(rows: Chosen) -> float:
     """What a row will take in a file, guessed from the rows that came with it."""
     return max(1.0, rows.row_bytes * _COMPRESSED_SHARE)
 

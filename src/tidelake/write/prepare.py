@@ -97,12 +97,17 @@ def prepare(data: pa.Table, schema: pa.Schema, config: TableConfig) -> pa.Table:
             value=data.num_rows,
             hint="write in several batches, or on Spark",
         )
-    batch = conform(batches[0], schema) if batches else pa.RecordBatch.from_pylist([], schema=schema)
+    # Nulls where they may not be are looked for when the keys are there, which the refusal names.
+    given = frozenset(data.column_names)
+    lenient = pa.schema([f.with_nullable(f.nullable or f.name in given) for f in schema], metadata=schema.metadata)
+    batch = conform(batches[0], lenient) if batches else pa.RecordBatch.from_pylist([], schema=schema)
     rows = pa.Table.from_batches([batch])
     keys = KeyGenerator.of(config)
     made = rows.append_column(KEY, keys.keys(rows)).append_column(PATH, keys.partition_paths(rows))
     _refuse_null_ordering(made, config)
-    return made
+    _refuse_null_required(made, schema)
+    whole = pa.schema([*schema, *list(made.schema)[len(schema) :]], metadata=made.schema.metadata)
+    return pa.Table.from_arrays(made.columns, schema=whole)
 
 
 def refuse_unfit(rows: pa.Table, config: TableConfig) -> None:
@@ -161,4 +166,16 @@ def _refuse_null_ordering(rows: pa.Table, config: TableConfig) -> None:
             keys = rows.column(KEY).take(pa.array(at[:SAMPLES])).to_pylist()
             raise InvalidError(
                 f"the ordering column {name!r} is {what} in {len(at)} rows, for the keys {', '.join(keys)}", value=name
+            )
+
+
+def _refuse_null_required(rows: pa.Table, schema: pa.Schema) -> None:
+    for field in schema:
+        column = rows.column(field.name)
+        if not field.nullable and column.null_count:
+            at = np.flatnonzero(np.asarray(pc.is_null(column.combine_chunks())))
+            keys = rows.column(KEY).take(pa.array(at[:SAMPLES])).to_pylist()
+            raise InvalidError(
+                f"the column {field.name!r} holds {len(at)} nulls, but may not be null, for the keys {', '.join(keys)}",
+                value=field.name,
             )

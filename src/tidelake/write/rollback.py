@@ -1,13 +1,14 @@
 """Rolling back a write that will not complete. A rollback is a plan: once it is published, its instant is condemned.
 
-Order matters: publish the plan (a writer that lives after all now fails at its commit), delete the data files that the
-markers name, then the instant's own files, then complete the rollback. Each step may be repeated, so a rollback found
+Order matters: publish the plan (a writer that lives after all now fails at its commit), delete the completed file if a user
+takes a completed write back (``undo.py``), then the data files that the markers name, then the instant's other files, then
+complete the rollback. Each step may be repeated, so a rollback found
 half done is simply done again; and so is one that is complete, for a writer that woke up after it and made more files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from tidelake._clock import Clock
@@ -19,7 +20,7 @@ from tidelake.format.plans import InstantInfo, RollbackPlan, RollbackRequest
 from tidelake.format.service_metadata import RollbackMetadata, RollbackPartitionMetadata
 from tidelake.locking import Lock
 from tidelake.storage import Storage, ensure_object
-from tidelake.timeline import Instant, Timeline, TimelineReader
+from tidelake.timeline import WRITE_ACTIONS, Instant, Timeline, TimelineReader
 from tidelake.timeline.transitions import HEARTBEAT_DIR, Publication, Published, Transitions
 from tidelake.write.files import MARKER_DIR
 
@@ -27,8 +28,19 @@ _BATCH_MARKERS = "MARKERS"
 _SYNC = b"tidelake-rollbck"
 
 
-def rollback(storage: Storage, config: TableConfig, clock: Clock, instant: Instant, lock: Lock | None = None) -> str:
-    """Roll back a pending instant; returns the rollback's own instant."""
+def rollback(
+    storage: Storage,
+    config: TableConfig,
+    clock: Clock,
+    instant: Instant,
+    lock: Lock | None = None,
+    check_completed: Callable[[Instant, Timeline], None] | None = None,
+) -> str:
+    """Roll back a pending instant; returns the rollback's own instant.
+
+    A completed one is rolled back only for a caller who says by ``check_completed``, on the timeline of the turn that
+    decides it, whether it may be.
+    """
     moves = Transitions(storage, config, clock, lock)
     reader = TimelineReader(storage, config)
     files = files_of(storage, instant.requested_time)
@@ -36,11 +48,15 @@ def rollback(storage: Storage, config: TableConfig, clock: Clock, instant: Insta
 
     def decide(timeline: Timeline) -> Publication | Published:
         now = next((i for i in timeline.instants if i.requested_time == instant.requested_time and i.is_write), None)
-        if now is not None and now.is_completed:
-            raise ConflictError("the write completed after all and is not rolled back", instant=instant.requested_time)
         known = next((i for i in timeline.takers if instant.requested_time in reader.targets(i)), None)
         if known is not None and known.action == "rollback":
             return Published(known.requested_time, None, "")
+        if now is not None and now.is_completed:
+            if check_completed is None:
+                raise ConflictError(
+                    "the write completed after all and is not rolled back", instant=instant.requested_time
+                )
+            check_completed(now, timeline)
         if now is None:
             raise ConflictError("the write has ended and is not rolled back", instant=instant.requested_time)
         return Publication("rollback", State.REQUESTED, None, lambda _: plan.encode(_SYNC))
@@ -66,6 +82,10 @@ def finish_rollback(storage: Storage, config: TableConfig, clock: Clock, own: st
     planned = {_planned_path(r, file) for r in plan.rollback_requests or () for file in r.files_to_be_deleted}
     found = _listed_files(storage, target) if is_done_again else files_of(storage, target)
     removed = sorted({path for path in planned if _carries(path, target)} | set(found))
+    # Of a completed write first what makes it true, so that no reader meets it without its files.
+    for name in moves.load().names:
+        if name.requested_time == target and name.state is State.COMPLETED and name.action in WRITE_ACTIONS:
+            storage.delete(moves.path(name))
     for path in removed:
         storage.delete(path)
     for state in (State.INFLIGHT, State.REQUESTED):

@@ -23,7 +23,7 @@ from tidelake.locking import Lock, make_lock
 from tidelake.storage import Storage
 from tidelake.timeline import Instant, Timeline, TimelineReader
 from tidelake.timeline.transitions import HEARTBEAT_DIR, Publication, Published, Transitions
-from tidelake.write.conflicts import Footprint, check_conflicts, check_schema
+from tidelake.write.conflicts import Footprint, check_conflicts, check_schema, check_undone
 from tidelake.write.heartbeat import beating
 from tidelake.write.metadata_table import retire_metadata_table
 from tidelake.write.rollback import delete_markers, finish_rollback, marked_files, rollback
@@ -82,6 +82,13 @@ def in_transaction(start: WriteStart, run: Callable[[Transaction], Commit]) -> C
     lock = make_lock(start.options.lock, start.storage, start.clock)
     recover(start.storage, start.config, start.clock, start.options, lock)
     transaction = Transaction(start, lock)
+    try:
+        check_undone(transaction.start, transaction.start, TimelineReader(start.storage, start.config))
+    except ConflictError:
+        # A rollback of what this write would be made on top of was decided, and its process died: it goes first.
+        transaction.abort()
+        recover(start.storage, start.config, start.clock, start.options, lock)
+        transaction = Transaction(start, lock)
     with beating(start.storage, transaction.instant, start.options.heartbeat_ms):
         try:
             return run(transaction)

@@ -72,3 +72,39 @@ def test_task_attempts_without_a_write_token_are_found_out(monkeypatch: pytest.M
         check_files(world.storage)
     with pytest.raises(tl.TidelakeError):
         state(world.storage)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_task_attempt_that_writes_after_the_commit_and_dies_is_cleared_up_by_the_next_writer(
+    monkeypatch: pytest.MonkeyPatch, shape: Shape
+) -> None:
+    """The double's files carry a completed instant, so they would be read: its markers, put before them, tell."""
+    plain, world = started(shape).copy(), started(shape).copy()
+    late: list[Callable[[], None]] = []
+
+    def run(storage: Any, context: Any, tasks: list[PartitionTask], parts: list[Callable[[], Any]]) -> tuple[Any, ...]:
+        open_markers(storage, context.instant)
+        done = []
+        for number, (task, part) in enumerate(zip(tasks, parts, strict=True)):
+            double = plan_partition(storage, context, replace(task, token=f"{number}-0-9"), part())
+            done += plan_partition(storage, context, task, part())
+
+            def write_late(number: int = number, files: Any = double) -> None:
+                put_markers(storage, context.instant, 100 + number, [(f.path, f.kind) for f in files])
+                for file in files:
+                    file.write()
+
+            late.append(write_late)
+        put_markers(storage, context.instant, 0, [(f.path, f.kind) for f in done])
+        return tuple(file.write() for file in done)
+
+    OPERATIONS["upsert"](plain.open())
+    monkeypatch.setattr("tidelake.write.job._run", run)
+    OPERATIONS["upsert"](world.open())
+    monkeypatch.undo()
+    for write_late in late:
+        write_late()
+    for table in (plain.open(), world.open()):
+        OPERATIONS["delete_keys"](table)
+    assert state(world.storage) == state(plain.storage)
+    check_files(world.storage)

@@ -1,0 +1,239 @@
+"""The procedures that CALL knows, as a registry: each entry says its parameters, its result and what it runs.
+
+A procedure is a name for a verb of ``Table``: it holds no logic, and its rows come from metadata alone. To add one, add
+an entry. Names, parameters and columns are Apache Hudi's where it has them.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidelake.errors import InvalidError
+from tidelake.sql.call import Call, Value
+from tidelake.table import Table
+
+Row = tuple[object, ...]
+FindTable = Callable[[str | None, str | None], Table]
+"""The table that a view's name or a path (``table``), or a path alone (``path``), stands for."""
+
+_KINDS: Mapping[str, type] = {"string": str, "int": int, "boolean": bool}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument of a procedure. ``kind`` is string, int or boolean."""
+
+    name: str
+    kind: str
+    doc: str
+    required: bool = False
+    default: Value = None
+
+    def __str__(self) -> str:
+        default = "" if self.default is None else f" = {_literal(self.default)}"
+        shown = f"{self.name} => {self.kind}{default}"
+        return shown if self.required else f"[{shown}]"
+
+
+class Arguments:
+    """The arguments of one CALL, checked and with defaults."""
+
+    def __init__(self, values: Mapping[str, Value], find: FindTable) -> None:
+        self._values = values
+        self._find = find
+
+    def table(self) -> Table:
+        """The table that ``table`` or ``path`` names."""
+        return self._find(self.text("table"), self.text("path"))
+
+    def text(self, name: str) -> str | None:
+        value = self._values[name]
+        return None if value is None else str(value)
+
+    def number(self, name: str) -> int:
+        return int(self._values[name] or 0)
+
+    def flag(self, name: str) -> bool:
+        return bool(self._values[name])
+
+
+@dataclass(frozen=True, slots=True)
+class Procedure:
+    """A procedure: what it takes, what it returns, what it runs."""
+
+    name: str
+    doc: str
+    parameters: tuple[Parameter, ...]
+    result: pa.Schema
+    run: Callable[[Arguments], Iterable[Row]]
+
+    @property
+    def signature(self) -> str:
+        return f"CALL {self.name}({', '.join(map(str, self.parameters))})"
+
+
+def run_call(call: Call, find: FindTable) -> pa.Table:
+    """Carry out a CALL; its result with named, typed columns."""
+    procedure = PROCEDURES.get(call.name)
+    if procedure is None:
+        near = difflib.get_close_matches(call.name, PROCEDURES, n=3, cutoff=0.5)
+        meant = f"did you mean {' or '.join(near)}? " if near else ""
+        raise InvalidError(
+            f"there is no procedure {call.name!r}", value=call.name, hint=f"{meant}CALL help() lists them all"
+        )
+    rows = list(procedure.run(Arguments(_bind(procedure, call), find)))
+    columns = [pa.array([row[number] for row in rows], field.type) for number, field in enumerate(procedure.result)]
+    return pa.table(columns, schema=procedure.result)
+
+
+def _bind(procedure: Procedure, call: Call) -> dict[str, Value]:
+    """The value of each parameter."""
+    known = {parameter.name: parameter for parameter in procedure.parameters}
+    if len(call.positional) > len(known):
+        raise _wrong(procedure, f"takes {len(known)} arguments and was given {len(call.positional)}", None)
+    given: dict[str, Value] = dict(zip(known, call.positional, strict=False))
+    for name, value in call.named:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            meant = f", did you mean {near[0]!r}" if near else ""
+            raise _wrong(procedure, f"has no argument {name!r}{meant}", name)
+        if name in given:
+            raise _wrong(procedure, f"was given the argument {name!r} more than once", name)
+        given[name] = value
+    bound: dict[str, Value] = {}
+    for name, parameter in known.items():
+        value = given.get(name)
+        if value is None:
+            if parameter.required:
+                raise _wrong(procedure, f"needs the argument {name!r}", name)
+            value = parameter.default
+        elif type(value) is not _KINDS[parameter.kind]:
+            raise _wrong(
+                procedure, f"takes a value of type {parameter.kind} for {name!r}, and not {_literal(value)}", value
+            )
+        bound[name] = value
+    return bound
+
+
+def _wrong(procedure: Procedure, what: str, value: Value) -> InvalidError:
+    return InvalidError(f"{procedure.name} {what}", value=value, hint=procedure.signature)
+
+
+def _literal(value: Value) -> str:
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_TABLE = Parameter("table", "string", "a view made by tl.view, or a path")
+_PATH = Parameter("path", "string", "the table's path; in place of table")
+
+
+def _limit(default: int) -> Parameter:
+    return Parameter("limit", "int", "how many at most, newest first", default=default)
+
+
+def _columns(**kinds: pa.DataType) -> pa.Schema:
+    return pa.schema(list(kinds.items()))
+
+
+def _help(given: Arguments) -> Iterable[Row]:
+    name = given.text("cmd")
+    if name is None:
+        return [(p.name, p.signature, p.doc) for p in PROCEDURES.values()]
+    procedure = PROCEDURES.get(name.lower().removeprefix("system."))
+    if procedure is None:
+        raise InvalidError(f"there is no procedure {name!r}", value=name, hint="CALL help() lists them all")
+    about = [(procedure.name, procedure.signature, procedure.doc)]
+    return [*about, *((p.name, str(p), p.doc) for p in procedure.parameters)]
+
+
+def _show_commits(given: Arguments) -> Iterable[Row]:
+    return [
+        (
+            c.requested_time,
+            c.completion_time,
+            c.action,
+            c.bytes_written,
+            c.files_added,
+            c.files_updated,
+            c.partitions,
+            c.rows_written,
+            c.rows_updated,
+            c.errors,
+        )
+        for c in given.table().commits(given.number("limit"))
+    ]
+
+
+def _show_timeline(given: Arguments) -> Iterable[Row]:
+    return [
+        (
+            i.requested_time,
+            i.action,
+            i.state,
+            i.completion_time,
+            i.operation,
+            "ARCHIVED" if i.is_archived else "ACTIVE",
+        )
+        for i in given.table().instants(given.number("limit"), archived=given.flag("show_archived"))
+    ]
+
+
+def _rollback_to_instant(given: Arguments) -> Iterable[Row]:
+    return [(True, given.table().rollback(given.text("instant_time") or ""))]
+
+
+_ALL = (
+    Procedure(
+        "help",
+        "what can be called, or one procedure with its arguments",
+        (Parameter("cmd", "string", "a procedure's name"),),
+        _columns(name=pa.string(), signature=pa.string(), description=pa.string()),
+        _help,
+    ),
+    Procedure(
+        "show_commits",
+        "the last completed writes and what each wrote",
+        (_TABLE, _limit(10), _PATH),
+        _columns(
+            commit_time=pa.string(),
+            state_transition_time=pa.string(),
+            action=pa.string(),
+            total_bytes_written=pa.int64(),
+            total_files_added=pa.int64(),
+            total_files_updated=pa.int64(),
+            total_partitions_written=pa.int64(),
+            total_records_written=pa.int64(),
+            total_update_records_written=pa.int64(),
+            total_errors=pa.int64(),
+        ),
+        _show_commits,
+    ),
+    Procedure(
+        "show_timeline",
+        "the last instants of the timeline, completed or not",
+        (_TABLE, _limit(20), _PATH, Parameter("show_archived", "boolean", "also archived instants", default=False)),
+        _columns(
+            instant_time=pa.string(),
+            action=pa.string(),
+            state=pa.string(),
+            completed_time=pa.string(),
+            operation=pa.string(),
+            timeline_type=pa.string(),
+        ),
+        _show_timeline,
+    ),
+    Procedure(
+        "rollback_to_instant",
+        "take a pending write back, or the last completed one",
+        (_TABLE, Parameter("instant_time", "string", "the write's requested time", required=True), _PATH),
+        _columns(rollback_result=pa.bool_(), rollback_time=pa.string()),
+        _rollback_to_instant,
+    ),
+)
+PROCEDURES: Mapping[str, Procedure] = {procedure.name: procedure for procedure in _ALL}

@@ -1,0 +1,64 @@
+"""A user takes a write back: one that is pending, however lively it looks, or the last one that completed.
+
+A completed write goes only while nothing knows of it: no write completed after it, nothing was begun since that may have
+read it, and no savepoint keeps it. A clean since then may have removed what the write replaced, so it counts, too. Whoever
+begins a write at this very moment finds out when it commits (``conflicts.py``).
+"""
+
+from __future__ import annotations
+
+from tidelake._clock import Clock
+from tidelake.config import TableConfig
+from tidelake.errors import ConflictError, InvalidError, UnsupportedError
+from tidelake.locking import Lock
+from tidelake.storage import Storage
+from tidelake.timeline import WRITE_ACTIONS, Instant, Timeline, TimelineReader, load_timeline
+from tidelake.write.conflicts import SERVICES
+from tidelake.write.metadata_table import retire_metadata_table
+from tidelake.write.rollback import rollback
+
+
+def undo(storage: Storage, config: TableConfig, clock: Clock, requested_time: str, lock: Lock | None = None) -> str:
+    """Roll back a write; returns the rollback's own instant. ``ConflictError`` names what is in the way."""
+    timeline = load_timeline(storage, config)
+    reader = TimelineReader(storage, config)
+    target = next((i for i in timeline.instants if i.requested_time == requested_time and i.is_write), None)
+    if target is None:
+        raise InvalidError(
+            f"there is no write {requested_time!r} on the active timeline", value=requested_time, table=storage.uri
+        )
+    _refuse_services(target, reader)
+
+    def check(completed: Instant, now: Timeline) -> None:
+        _refuse_services(completed, reader)
+        _refuse_dependents(completed, now)
+        retire_metadata_table(storage, clock)
+
+    return rollback(storage, config, clock, target, lock, check)
+
+
+def _refuse_services(instant: Instant, reader: TimelineReader) -> None:
+    is_planned = instant.pending_action is not None and instant.pending_action not in WRITE_ACTIONS
+    if is_planned or (instant.is_completed and reader.commit(instant).operation_type in {*SERVICES, "CLUSTER"}):
+        raise UnsupportedError(
+            f"{instant.requested_time} is a table service and not a write: it is not rolled back",
+            instant=instant.requested_time,
+        )
+
+
+def _refuse_dependents(target: Instant, timeline: Timeline) -> None:
+    completion = target.completion_time or ""
+    if target.requested_time in timeline.savepoints:
+        raise ConflictError(
+            f"a savepoint keeps {target.requested_time}", instant=target.requested_time, hint="drop the savepoint first"
+        )
+    for other in timeline.instants:
+        is_later_write = other.is_write and (other.completion_time or "") > completion
+        knows_it = other.requested_time > completion and other.action != "rollback"
+        if is_later_write or knows_it:
+            state = "completed after it" if other.is_completed else "is pending"
+            raise ConflictError(
+                f"{target.requested_time} is not rolled back, since {other} {state}",
+                instant=other.requested_time,
+                hint="roll back what came later first, the newest before the others",
+            )

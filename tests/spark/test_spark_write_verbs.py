@@ -1,0 +1,197 @@
+"""Writes of Spark DataFrames: the same table as the same write in process leaves, and the same refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tidelake as tl
+from tidelake.errors import ConflictError, InvalidError
+from tidelake.write import spread
+from tidelake.write.context import FileOptions
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.int64()),
+        pa.field("must", pa.string(), nullable=False),
+        pa.field("ts", pa.int64()),
+        pa.field("day", pa.string()),
+        pa.field("_hoodie_is_deleted", pa.bool_()),
+    ]
+)
+KINDS = {
+    "mor": {"table_type": "MERGE_ON_READ"},
+    "cow": {"table_type": "COPY_ON_WRITE"},
+    "mor_bucket": {"options": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "3"}},
+    "cow_bucket": {
+        "table_type": "COPY_ON_WRITE",
+        "options": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "3"},
+    },
+}
+
+
+def rows(*ids: int, must: str | None = "m", ts: int = 1, day: str | None = None, deleted: bool = False) -> pa.Table:
+    """Rows by their ids, on two days."""
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "must": pa.array([must] * len(ids), pa.string()),
+            "ts": pa.array([ts] * len(ids), pa.int64()),
+            "day": [day or f"d{i % 2}" for i in ids],
+            "_hoodie_is_deleted": [deleted] * len(ids),
+        }
+    )
+
+
+def make(path: object, kind: str, **how: Any) -> tl.Table:
+    given = {"record_key": "id", "partition_by": "day", "ordering_fields": "ts", **KINDS[kind], **how}
+    return tl.create_table(str(path), SCHEMA, **given)
+
+
+def contents(table: tl.Table) -> list[tuple[object, ...]]:
+    found = table.scan(columns=["id", "must", "ts", "day"]).to_arrow()
+    return sorted(tuple(row.values()) for row in found.to_pylist())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_writes_on_spark_leave_what_writes_in_process_leave(kind: str, tmp_path, spark) -> None:
+    """One life of a table, on both engines: each step leaves the same rows, and no key twice."""
+    ours, theirs = make(tmp_path / "spark", kind), make(tmp_path / "process", kind)
+    steps = [
+        ("insert", rows(*range(20))),
+        ("upsert", pa.concat_tables([rows(*range(10, 40), must="late", ts=0), rows(*range(5, 15), must="new", ts=5)])),
+        (
+            "upsert",
+            pa.concat_tables([rows(1, 3, 41, ts=9, must="a"), rows(1, 3, ts=8, must="b"), rows(2, ts=9, deleted=True)]),
+        ),
+        ("bulk_insert", rows(*range(100, 110))),
+        ("delete", rows(4, 5, 6, 7777)),
+        ("insert_overwrite", rows(201, 203, must="over")),
+        ("upsert", rows(201, 205, 4, ts=7, must="again")),
+    ]
+    for verb, data in steps:
+        getattr(ours, verb)(spark.createDataFrame(data))
+        getattr(theirs, verb)(data)
+        assert contents(ours) == contents(theirs), verb
+    assert len(contents(ours)) == len({row[0] for row in contents(ours)})
+    assert [i.action for i in ours.timeline.instants] == [i.action for i in theirs.timeline.instants]
+
+
+@pytest.mark.parametrize("verb", ["bulk_insert", "upsert"])
+def test_null_in_a_required_column_is_refused_with_its_keys(verb: str, tmp_path, spark) -> None:
+    """As in process: the column and up to five keys are named, and nothing is left."""
+    table = make(tmp_path / "t", "mor")
+    table.insert(rows(1))
+    bad = pa.concat_tables([rows(1, 2), rows(*range(10, 20, 2), 20, 22, must=None)])
+    with pytest.raises(
+        InvalidError, match=r"'must' holds 7 nulls, but may not be null, for the keys 10, 12, 14, 16, 18$"
+    ):
+        getattr(table, verb)(bad)
+    with pytest.raises(InvalidError, match=r"'must' holds . nulls, but may not be null, for the keys 1"):
+        getattr(table, verb)(spark.createDataFrame(bad))
+    with pytest.raises(InvalidError, match=r"'must' is missing"):
+        getattr(table, verb)(spark.createDataFrame(bad.drop_columns(["must"])))
+    assert contents(table) == [(1, "m", 1, "d1")]
+    assert not table.timeline.pending
+
+
+@pytest.mark.parametrize("engine", ["process", "spark"])
+@pytest.mark.parametrize("kind", ["mor", "cow"])
+def test_insert_overwrite_of_deletes_alone_empties_the_partition(kind: str, engine: str, tmp_path, spark) -> None:
+    """A partition whose rows are all deletes is replaced by nothing; partitions without rows are left alone."""
+    table = make(tmp_path / "t", kind)
+    table.insert(rows(1, 2, 3, 4))
+    data = pa.concat_tables([rows(1, 99, deleted=True)])
+    table.insert_overwrite(spark.createDataFrame(data) if engine == "spark" else data)
+    assert contents(table) == [(2, "m", 1, "d0"), (4, "m", 1, "d0")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_delete_on_spark_by_keys_and_by_condition(kind: str, tmp_path, spark) -> None:
+    """Keys of a DataFrame of another integer type, with or without the partition; a condition on a bound table; nothing."""
+    table = tl.open_table(make(tmp_path / "t", kind).path, spark=spark)
+    table.insert(rows(*range(10)))
+    keys = spark.createDataFrame(pa.table({"id": pa.array([1, 2, 2, 77], pa.int32()), "more": ["x"] * 4}))
+    table.delete(keys)
+    assert [row[0] for row in contents(table)] == [0, 3, 4, 5, 6, 7, 8, 9]
+    table.delete(spark.createDataFrame(pa.table({"id": [3, 4], "day": ["d1", "d1"]})))
+    assert [row[0] for row in contents(table)] == [0, 4, 5, 6, 7, 8, 9]
+    table.delete(filter="id > 7")
+    assert [row[0] for row in contents(table)] == [0, 4, 5, 6, 7]
+    before = table.timeline.instants
+    assert table.delete(keys) is None
+    assert table.delete(filter="id > 1000") is None
+    assert table.timeline.instants == before
+    with pytest.raises(InvalidError, match="'id'"):
+        table.delete(spark.createDataFrame(pa.table({"id": [4.5]})))
+    with pytest.raises(InvalidError, match="lack the column 'id'"):
+        table.delete(spark.createDataFrame(pa.table({"day": ["d0"]})))
+
+
+def test_delete_on_spark_conflicts_with_a_change_since_the_rows_were_read(tmp_path, spark, monkeypatch) -> None:
+    """The rows were found as of a moment: a change of them since is a conflict, not a lost update."""
+    from tidelake.spark import delete
+
+    table = make(tmp_path / "t", "mor", ordering_fields=())
+    table.insert(rows(1, 2))
+    real = delete.write_on_spark
+
+    def late(*given: Any) -> Any:
+        make_change = tl.open_table(table.path)
+        make_change.upsert(rows(1, must="changed", ts=2))
+        return real(*given)
+
+    monkeypatch.setattr(delete, "write_on_spark", late)
+    with pytest.raises(ConflictError):
+        table.delete(spark.createDataFrame(pa.table({"id": [1]})))
+    assert contents(table) == [(1, "changed", 2, "d1"), (2, "m", 1, "d0")]
+
+
+def test_bulk_insert_into_buckets_that_are_there_makes_no_second_group(tmp_path, spark) -> None:
+    """A bucket is one file group, whatever wrote to it."""
+    table = make(tmp_path / "t", "mor_bucket")
+    table.insert(rows(*range(12), day="d"))
+    table.bulk_insert(spark.createDataFrame(rows(*range(100, 112), day="d")))
+    groups = [s.file_id[:8] for s in table.files()]
+    assert len(groups) == len(set(groups)) == 3
+
+
+def test_copy_on_write_spreads_a_hot_partition_over_tasks(tmp_path, spark, monkeypatch) -> None:
+    """Many file groups of one partition are rewritten by more than one task, each group by one, and small ones are filled."""
+    table = make(tmp_path / "t", "cow")
+    for start in range(0, 60, 10):
+        table.bulk_insert(rows(*range(start, start + 10), day="hot"))
+    groups = {s.file_id for s in table.files()}
+    assert len(groups) == 6
+    commit = table.upsert(spark.createDataFrame(rows(*range(0, 60, 5), *range(1000, 1010), day="hot", ts=2, must="n")))
+    assert {stat.file_id for stat in commit.stats} == groups
+    assert len(commit.stats) == 6
+    tokens = {(stat.path or "").split("_")[1] for stat in commit.stats}
+    assert len(tokens) == 2  # the session has two shuffle partitions
+    assert len(contents(table)) == 70
+    assert sum(must == "n" for _, must, _, _ in contents(table)) == 22
+    # One new row, of whatever key, fills the first small group and makes no file of its own.
+    for key in range(2000, 2004):
+        assert {s.file_id for s in table.files()} == groups
+        table.insert(spark.createDataFrame(rows(key, day="hot")))
+    assert len(contents(table)) == 74
+
+
+def test_copy_on_write_new_rows_beyond_one_file_are_spread(tmp_path, spark, monkeypatch) -> None:
+    """New rows that fill many files share as many slots; none of them is written twice, and small groups are filled once."""
+    from tidelake.table import table as module
+
+    small = FileOptions(target_base_bytes=40_000, small_base_bytes=30_000)
+    monkeypatch.setattr(module, "FileOptions", lambda **_: small)
+    table = make(tmp_path / "t", "cow")
+    table.insert(rows(*range(5), day="hot"))
+    commit = table.upsert(spark.createDataFrame(rows(*range(20_000), day="hot", ts=2)))
+    assert len(contents(table)) == 20_000
+    assert len({(stat.path or "").split("_")[1] for stat in commit.stats}) == 2
+    assert len({stat.file_id for stat in commit.stats}) == len(commit.stats) > 4
+    assert max(stat.file_size_in_bytes or 0 for stat in commit.stats) < 4 * small.target_base_bytes
+    assert len(commit.stats) // 2 <= spread.SALTS

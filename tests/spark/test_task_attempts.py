@@ -1,0 +1,96 @@
+"""Tasks that fail after their files are written, workers that die, and doubles of slow tasks: no row twice, no file too many."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import tidelake as tl
+from tidelake.errors import ConflictError
+from tidelake.format.names import parse_base_name, parse_log_name
+from tidelake.storage import open_storage
+from tidelake.timeline import TimelineReader
+
+pytestmark = pytest.mark.spark
+JOB = Path(__file__).with_name("attempts_job.py")
+SCHEMA = "id bigint, v string, ts bigint, day string"
+
+
+def make(path: Path, table_type: str) -> tl.Table:
+    made = tl.create_table(str(path), SCHEMA, partition_by="day", ordering_fields="ts", table_type=table_type)
+    old = range(0, 60, 3)
+    made.insert(pa.table({"id": old, "v": ["old"] * 20, "ts": [1] * 20, "day": [f"d{i % 2}" for i in old]}))
+    return made
+
+
+def files_of(table: tl.Table, instant: str) -> set[str]:
+    """The data files on storage that carry an instant."""
+    root = Path(table.path.removeprefix("file://"))
+    found = (p for p in root.rglob("*") if ".hoodie" not in p.relative_to(root).parts)
+    named = {str(p.relative_to(root)): parse_base_name(p.name) or parse_log_name(p.name) for p in found}
+    return {path for path, name in named.items() if name is not None and name.instant == instant}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "master", "table_type"),
+    [
+        ("error", "local[2,4]", "COPY_ON_WRITE"),
+        ("death", "local[2,4]", "MERGE_ON_READ"),
+        ("double", "local[2]", "COPY_ON_WRITE"),
+    ],
+)
+def test_attempts_that_go_wrong_leave_no_row_twice_and_no_file(
+    wrong: str, master: str, table_type: str, tmp_path
+) -> None:
+    """Each task's first attempt goes wrong with its files on storage: the commit names all files that are left."""
+    table = make(tmp_path / "t", table_type)
+    flags = tmp_path / "flags"
+    flags.mkdir()
+    done = subprocess.run(
+        [sys.executable, str(JOB), master, table.path, wrong, str(flags)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    wasted = {line for flag in flags.iterdir() for line in flag.read_text().splitlines()}
+    assert wasted
+    last = table.timeline.completed_writes[-1]
+    stats = TimelineReader(open_storage(table.path), table.config).commit(last).stats
+    assert files_of(table, last.requested_time) == {stat.path for stat in stats}
+    assert not wasted & {stat.path for stat in stats}
+    found = table.scan(columns=["id", "v"]).to_arrow().sort_by("id").to_pylist()
+    assert found == [{"id": i, "v": "new" if i < 40 else "old"} for i in sorted({*range(40), *range(0, 60, 3)})]
+    assert not table.timeline.pending
+
+
+def test_task_that_ends_after_its_write_removes_its_files(tmp_path, monkeypatch) -> None:
+    """A double that is still at work when the write commits leaves nothing behind: no file, and an error in its own log."""
+    from tidelake._clock import SystemClock
+    from tidelake.locking.lock import NoLock
+    from tidelake.query import TableSource
+    from tidelake.spark import write
+    from tidelake.write.context import FileOptions
+    from tidelake.write.job import WriteRequest, context_of, finish, start_of
+    from tidelake.write.prepare import prepare
+    from tidelake.write.transaction import Transaction
+
+    table = make(tmp_path / "t", "MERGE_ON_READ")
+    storage = open_storage(table.path)
+    request = WriteRequest("upsert", {}, FileOptions())
+    transaction = Transaction(start_of(TableSource.load(storage), SystemClock(), request), NoLock())
+    user = pa.schema([field for field in table.schema if not field.name.startswith("_hoodie")])
+    context = context_of(table.config, user, transaction.instant, request)
+    rows = prepare(pa.table({"id": [0, 1], "v": ["n", "n"], "ts": [2, 2], "day": ["d0", "d1"]}), user, table.config)
+    stats, _ = write._write_task(storage, context, transaction.start, request, rows, None)
+    commit = finish(storage, transaction, context, request, tuple(stats), {})
+    before = files_of(table, commit.requested_time)
+    monkeypatch.setattr(write, "_attempt", lambda: ("0-0-1", 1))
+    with pytest.raises(ConflictError, match="ended before this task"):
+        write._write_task(storage, context, transaction.start, request, rows, None)
+    assert files_of(table, commit.requested_time) == before == {stat.path for stat in stats}
