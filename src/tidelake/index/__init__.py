@@ -2,13 +2,14 @@
 
 from tidelake.index.bucket import bucket_file_id, bucket_numbers, bucket_of
 from tidelake.index.keygen import KeyGenerator, record_keys, value_text
-from tidelake.index.simple import locate, matches
+from tidelake.index.simple import keep_keys, locate, matches
 
 __all__ = [
     "KeyGenerator",
     "bucket_file_id",
     "bucket_numbers",
     "bucket_of",
+    "keep_keys",
     "locate",
     "matches",
     "record_keys",

@@ -51,6 +51,11 @@ def matches(
             yield number, present
 
 
+def keep_keys(storage: Storage, path: str, size_bytes: int, keys: pa.Array) -> None:
+    """Keep the keys of a base file that was just written."""
+    KEPT.put((storage.uri, path, size_bytes), FileKeys.of(keys))
+
+
 def _held(storage: Storage, base: BaseFile, wanted: pa.Array) -> FileKeys | None:
     """The keys of a base file; None if its footer says that it has none of those wanted."""
     name = (storage.uri, base.path, base.size_bytes)

@@ -21,7 +21,7 @@ from tidelake.errors import InternalError, UnsupportedError
 from tidelake.filegroup import BaseFile, FileSlice
 from tidelake.format.commit_metadata import WriteStat
 from tidelake.format.names import BaseFileName, LogFileName
-from tidelake.index import bucket_file_id, bucket_numbers, bucket_of, locate, value_text
+from tidelake.index import bucket_file_id, bucket_numbers, bucket_of, keep_keys, locate, value_text
 from tidelake.merge import deleted_rows, merge_partial, merge_whole, records_of
 from tidelake.query import read_base
 from tidelake.schema import FILE_NAME, RECORD_KEY, with_meta
@@ -35,6 +35,10 @@ from tidelake.write.rows import GONE, KEY, PLACE, Chosen, stored_rows
 
 _COMPRESSED_SHARE = 0.35
 """How much of its Arrow size a row takes in a file, until it is known better."""
+
+
+_KEPT_ROWS = 20_000
+"""Keys of new files of so many rows stay in memory: a stream of small upserts asks for them next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +198,10 @@ def _new_groups(storage: Storage, context: WriteContext, task: PartitionTask, ro
 
         def write(name: BaseFileName = name, part: Chosen = part) -> WriteStat:
             stored = stored_rows(part.taken(), context.instant, task.path, str(name), _task_number(task))
-            return write_base(storage, context, name, task.path, stored, None)
+            stat = write_base(storage, context, name, task.path, stored, None)
+            if task.operation == "upsert" and context.buckets is None and len(part) <= _KEPT_ROWS:
+                keep_keys(storage, stat.path or "", stat.file_size_in_bytes or 0, part.column(KEY))
+            return stat
 
         planned.append(PlannedFile(join(task.path, str(name)), "CREATE", write))
     return planned
