@@ -11,6 +11,8 @@ import pytest
 import tidelake as tl
 from interop.jvm.both import Both, make, rows
 from interop.jvm.hudi_client import Hudi, HudiError
+from tidelake.index import simple
+from tidelake.index.key_cache import KeyCache
 from tidelake.storage import LocalStorage
 from tidelake.testing import Fault, FaultyStorage, SimulatedCrash
 
@@ -25,6 +27,12 @@ LAZY = {
     "hoodie.clean.automatic": "true",
 }
 EAGER = {"hoodie.clean.failed.writes.policy": "EAGER"}
+
+
+@pytest.fixture(autouse=True)
+def _no_keys_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operations are counted on a copy of the table: keys that the process keeps of the table itself would spoil it."""
+    monkeypatch.setattr(simple, "KEPT", KeyCache(0))
 
 
 def table_of(hudi: Hudi, path: Path, table_type: str) -> Both:
