@@ -22,8 +22,8 @@ install: $(STAMP) ## make the virtual environment
 demo: $(STAMP) ## read a golden table, in process and on Spark
 	@$(BIN)/python -m examples.demo
 
-test: $(STAMP) ## run the tests (sample sizes), on two processes
-	@$(BIN)/python -m pytest -m 'not deep and not hudi_jvm' -n 2 --dist loadgroup
+test: $(STAMP) ## run the tests (sample sizes)
+	@$(BIN)/python -m pytest -m 'not deep and not hudi_jvm'
 
 test-deep: $(STAMP) ## run all tests at full size
 	@TIDELAKE_DEEP=1 $(BIN)/python -m pytest

@@ -15,21 +15,6 @@ if TYPE_CHECKING:
     from s3_server import S3Server
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """On several processes: the Spark tests share one session, so one process has all of them, from the start on.
-
-    The other tests of a file stay together for their fixtures; those that take longest come first.
-    """
-    if not config.pluginmanager.hasplugin("xdist"):
-        return
-    order = {name: number for number, name in enumerate(("spark", "crash", "model"))}
-    suites = {item: item.path.relative_to(Path(__file__).parent).parts[0] for item in items}
-    for item, suite in suites.items():
-        group = suite if suite == "spark" else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: order.get(suites[item], len(order)))
-
-
 @pytest.fixture(scope="session")
 def golden(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Unpacks a golden table once, and says where it is. Tests that change it copy it first."""
