@@ -17,6 +17,7 @@ from contextvars import ContextVar
 from typing import TextIO, TypeVar
 
 from tidelake._clock import Clock, SystemClock
+from tidelake._periodic import every
 
 LOG = logging.getLogger("tidelake.write")
 VARIABLE = "TIDELAKE_PROGRESS"
@@ -141,21 +142,14 @@ def polled(look: Callable[[], tuple[int, int] | None]) -> Iterator[None]:
     if not shown.is_drawn:
         yield
         return
-    ended = threading.Event()
 
     def ask() -> None:
-        while not ended.wait(2 * BETWEEN_S):
-            found = look()
-            if found is not None:
-                shown.at(*found)
+        found = look()
+        if found is not None:
+            shown.at(*found)
 
-    thread = threading.Thread(target=ask, name="tidelake-progress", daemon=True)
-    thread.start()
-    try:
+    with every(2 * BETWEEN_S, ask, "progress"):
         yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def _terminal(stream: TextIO) -> TextIO | None:

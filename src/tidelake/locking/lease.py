@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from tidelake._clock import Clock
+from tidelake._periodic import every
 from tidelake.errors import (
     AlreadyExistsError,
     CorruptError,
@@ -79,14 +80,10 @@ class LeaseLock:
     @contextmanager
     def held(self) -> Iterator[None]:
         self._acquire()
-        stop = threading.Event()
-        renewal = threading.Thread(target=self._renew_until, args=(stop,), name="tidelake-lease", daemon=True)
-        renewal.start()
         try:
-            yield
+            with every(self._renew_s, self._renew, "lease"):
+                yield
         finally:
-            stop.set()
-            renewal.join()
             self._release()
 
     def check(self) -> None:
@@ -137,16 +134,17 @@ class LeaseLock:
         with self._guard:
             self._version, self._valid_until_ms = made, until
 
-    def _renew_until(self, stop: threading.Event) -> None:
-        while not stop.wait(self._renew_s):
-            try:
-                self._put(self._version)
-            except PreconditionError:
-                with self._guard:
-                    self._version = None
-                return
-            except TidelakeError:
-                continue  # the lease still has most of its validity: tried again at the next beat
+    def _renew(self) -> bool:
+        """Prolong the lease; False if it is lost."""
+        try:
+            self._put(self._version)
+        except PreconditionError:
+            with self._guard:
+                self._version = None
+            return False
+        except TidelakeError:
+            return True  # the lease still has most of its validity: tried again at the next beat
+        return True
 
     def _release(self) -> None:
         with self._guard:

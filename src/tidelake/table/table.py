@@ -39,6 +39,7 @@ from tidelake.write import (
     key_columns,
     make_txn,
     redone,
+    rows_with,
     to_arrow,
     undo,
     write,
@@ -308,10 +309,8 @@ class Table:
         wanted = pa.table({fields[0]: list(keys)}) if isinstance(keys, (list, tuple, set)) else to_arrow(keys)
         by = key_columns(self._source.config, wanted.column_names)
         typed = pa.table([_cast(wanted[name], rows.schema.field(name)) for name in by], names=by)
-        found = rows.to_arrow()
-        # Joined without the other columns: Arrow does not join beside lists and structs.
-        numbered = found.select(by).append_column("", pa.array(range(found.num_rows), pa.int64()))
-        return found.take(numbered.join(typed, keys=by, join_type="left semi").column("")), known
+        found = (rows_with(batch, typed) for batch in rows.to_batches())
+        return pa.Table.from_batches(found, schema=rows.schema), known
 
     def _request(self, operation: str, metadata: Mapping[str, str] | None, txn: tuple[str, int] | None) -> WriteRequest:
         properties = self._source.config.properties

@@ -2,7 +2,7 @@
 
 from tidelake.write.context import FileOptions
 from tidelake.write.create import create
-from tidelake.write.deletes import key_columns
+from tidelake.write.deletes import key_columns, rows_with
 from tidelake.write.job import SORTS, WriteRequest, delete_partitions, write
 from tidelake.write.prepare import to_arrow
 from tidelake.write.redo import redone
@@ -21,6 +21,7 @@ __all__ = [
     "make_txn",
     "recover",
     "redone",
+    "rows_with",
     "to_arrow",
     "undo",
     "write",

@@ -83,3 +83,12 @@ def key_columns(config: TableConfig, given: Sequence[str]) -> list[str]:
         raise InvalidError(f"the keys lack the column {missing[0]!r}", value=missing[0])
     also = [name for name in config.partition_fields if name in given and not config.is_global]
     return list(dict.fromkeys([*config.record_key_fields, *also]))
+
+
+def rows_with(batch: pa.RecordBatch, keys: pa.Table) -> pa.RecordBatch:
+    """The rows of a batch whose values in the columns of ``keys`` are one of its rows."""
+    # Only these columns are joined: Arrow does not join beside lists and structs.
+    numbers = pa.array(np.arange(batch.num_rows))
+    numbered = pa.Table.from_batches([batch.select(keys.column_names)]).append_column("", numbers)
+    held = numbered.join(keys, keys=keys.column_names, join_type="left semi").column("")
+    return batch.take(held.combine_chunks())

@@ -2,8 +2,8 @@
 
 Order matters: publish the plan (a writer that lives after all now fails at its commit), delete the completed file if a user
 takes a completed write back (``undo.py``), then the data files that the markers name, then the instant's other files, then
-complete the rollback. Each step may be repeated, so a rollback found
-half done is simply done again; and so is one that is complete, for a writer that woke up after it and made more files.
+complete the rollback. Each step may be repeated, so a rollback found half done is simply done again; and so is one that is
+complete, for a writer that woke up after it and made more files.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from tidelake.locking import Lock
 from tidelake.storage import Storage, ensure_object
 from tidelake.timeline import WRITE_ACTIONS, Instant, Timeline, TimelineReader
 from tidelake.timeline.transitions import HEARTBEAT_DIR, Publication, Published, Transitions
-from tidelake.write.files import MARKER_DIR
+from tidelake.write.files import MARKER_DIR, MARKERS
 
-_BATCH_MARKERS = "MARKERS"
 _SYNC = b"tidelake-rollbck"
 
 
@@ -109,28 +108,27 @@ def delete_markers(storage: Storage, instant: str) -> None:
 
 
 def marked_files(storage: Storage, instant: str) -> list[str] | None:
-    """The data files that an instant's markers name; None if it has no markers at all."""
+    """The data files of an instant that its markers name; None if it has no markers at all."""
     folder = f"{MARKER_DIR}/{instant}/"
     found: list[str] = []
     seen = False
     for info in storage.list_files(folder.rstrip("/")):
         seen = True
         name = info.path.removeprefix(folder)
-        if name.rpartition("/")[2].startswith(_BATCH_MARKERS) and "/" not in name:
-            if name != f"{_BATCH_MARKERS}.type":
+        if name.rpartition("/")[2].startswith(MARKERS) and "/" not in name:
+            if name != f"{MARKERS}.type":
                 with suppress(NotFoundError):  # others roll the same write back, or are done with it
                     found.extend(line for line in storage.get(info.path).decode("utf-8").splitlines() if line)
         else:
             found.append(name)
-    return [name.rpartition(".marker.")[0] for name in found] if seen else None
+    paths = (name.rpartition(".marker.")[0] for name in found)
+    return sorted(path for path in paths if _carries(path, instant)) if seen else None
 
 
 def files_of(storage: Storage, instant: str) -> list[str]:
     """The data files that carry an instant, by its markers; by listing the table if it has none."""
     marked = marked_files(storage, instant)
-    if marked is not None:
-        return sorted(path for path in marked if _carries(path, instant))
-    return _listed_files(storage, instant)
+    return _listed_files(storage, instant) if marked is None else marked
 
 
 def _listed_files(storage: Storage, instant: str) -> list[str]:

@@ -58,8 +58,7 @@ def _unnamed(storage: Storage, reader: TimelineReader, instant: Instant) -> list
         named.update(f"{folder}/{name}".lstrip("/") for name in stat.log_files or ())
         named.add(stat.path or "")
     # Change data of Apache Hudi's has files of its own, which statistics name elsewhere.
-    found = files_of(storage, instant.requested_time)
-    return [path for path in found if path not in named and not path.endswith(".cdc")]
+    return [path for path in marked if path not in named and not path.endswith(".cdc")]
 
 
 def _is_archived(reader: TimelineReader, instant: str) -> bool:
