@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -48,21 +49,30 @@ class Trips:
         return sorted(str(path) for path in self.base_only.glob("part=*/*.parquet"))
 
 
-def make_trips(root: Path, rows: int) -> Trips:
-    """Write the three tables below ``root``."""
-    rng = np.random.default_rng(7)
-    trips = Trips(root / "base_only", root / "with_logs", root / "with_avro_logs")
-    keys = _uuids(rng, rows)
-    base = _rows(rng, keys, _texts(rng, rows, "p", PARTS), day=0)
-    table = tl.create_table(
-        str(trips.base_only),
+def new_table(path: Path, index: str = "SIMPLE", spark: Any = None) -> tl.Table:
+    """An empty table at a place where nothing is any more; with BUCKET, one bucket for each partition."""
+    shutil.rmtree(path, ignore_errors=True)
+    buckets = {"hoodie.bucket.index.num.buckets": "1"} if index == "BUCKET" else {}
+    return tl.create_table(
+        str(path),
         SCHEMA,
         name="trips",
         record_key="uuid",
         partition_by="part",
         ordering_fields="ts",
         event_time_field="ts",
+        options={"hoodie.index.type": index, **buckets},
+        spark=spark,
     )
+
+
+def make_trips(root: Path, rows: int) -> Trips:
+    """Write the three tables below ``root``."""
+    rng = np.random.default_rng(7)
+    trips = Trips(root / "base_only", root / "with_logs", root / "with_avro_logs")
+    keys = _uuids(rng, rows)
+    base = _rows(rng, keys, _texts(rng, rows, "p", PARTS), day=0)
+    table = new_table(trips.base_only)
     table.bulk_insert(base)
     chosen = pa.array(np.sort(rng.permutation(rows)[: rows // 5]))
     updates = _rows(rng, keys.take(chosen), base["part"].take(chosen), day=1)

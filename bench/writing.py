@@ -17,28 +17,9 @@ import pyarrow.parquet as pq
 
 import tidelake as tl
 from bench.measure import Results, apache_hudi
-from bench.tables import SCHEMA, Batches, make_batches
+from bench.tables import SCHEMA, Batches, make_batches, new_table
 
-INDEXES = {
-    "SIMPLE": {"hoodie.index.type": "SIMPLE"},
-    "BUCKET": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "1"},
-}
-
-
-def new_table(path: Path, index: str, spark: object = None) -> tl.Table:
-    """An empty table at a place where nothing is."""
-    shutil.rmtree(path, ignore_errors=True)
-    return tl.create_table(
-        str(path),
-        SCHEMA,
-        name="trips",
-        record_key="uuid",
-        partition_by="part",
-        ordering_fields="ts",
-        event_time_field="ts",
-        options=INDEXES[index],
-        spark=spark,  # type: ignore[arg-type]
-    )
+INDEXES = ("SIMPLE", "BUCKET")
 
 
 def in_process(results: Results, batches: Batches, work: Path) -> None:

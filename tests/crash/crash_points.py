@@ -29,9 +29,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import pyarrow as pa
-
 import tidelake as tl
+from small_rows import rows
 from tidelake.format.names import parse_base_name, parse_log_name
 from tidelake.storage import Fault, FaultyStorage, MemoryStorage, SimulatedCrash, Storage
 from tidelake.storage.port import ObjectInfo
@@ -44,17 +43,6 @@ EXPIRED_S = 600.0
 MODES = ("before", "after", "torn", "lost", "lost_then_dead")
 NEXT_ID = 100
 Rows = dict[int, tuple[str, int]]
-
-
-def rows(*entries: tuple[int, str, int]) -> pa.Table:
-    return pa.table(
-        {
-            "id": pa.array([e[0] for e in entries], pa.int64()),
-            "name": [e[1] for e in entries],
-            "ts": pa.array([e[2] for e in entries], pa.int64()),
-            "day": [f"d{e[0] % 2}" for e in entries],
-        }
-    )
 
 
 OPERATIONS: dict[str, Callable[[tl.Table], object]] = {

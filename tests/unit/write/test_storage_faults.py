@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
-import pyarrow as pa
 import pytest
 
 import tidelake as tl
 from model.deep import IS_DEEP
 from model.one_thread import in_one_thread
+from small_rows import rows
 from tidelake.errors import UnavailableError
 from tidelake.storage import Fault, FaultyStorage, MemoryStorage
 from tidelake.testing import ManualClock
@@ -20,17 +20,6 @@ SCHEMA = "id bigint, name string, ts bigint, day string"
 EXPIRED_S = 600.0
 KINDS = ("lost_answer", "http_409", "http_412", "http_503")
 SAMPLE = [("upsert", "MERGE_ON_READ"), ("insert_overwrite", "COPY_ON_WRITE")]
-
-
-def rows(*entries: tuple[int, str, int]) -> pa.Table:
-    return pa.table(
-        {
-            "id": pa.array([e[0] for e in entries], pa.int64()),
-            "name": [e[1] for e in entries],
-            "ts": pa.array([e[2] for e in entries], pa.int64()),
-            "day": [f"d{e[0] % 2}" for e in entries],
-        }
-    )
 
 
 WRITES: dict[str, Callable[[tl.Table], object]] = {

@@ -13,6 +13,7 @@ import pytest
 
 import tidelake as tl
 from model.deep import IS_DEEP
+from small_rows import rows
 from tidelake.storage import FaultyStorage, MemoryStorage
 from tidelake.testing import ManualClock
 from tidelake.write import Commit
@@ -21,17 +22,6 @@ from unit.write.interleave import Scheduler, make_deterministic, outcome
 SAMPLES = 6_435 if IS_DEEP else 25
 CONTROLS = 200
 Rows = Counter[tuple[Any, ...]]
-
-
-def rows(*entries: tuple[int, str, int]) -> pa.Table:
-    return pa.table(
-        {
-            "id": pa.array([e[0] for e in entries], pa.int64()),
-            "name": [e[1] for e in entries],
-            "ts": pa.array([e[2] for e in entries], pa.int64()),
-            "day": [f"d{e[0] % 2}" for e in entries],
-        }
-    )
 
 
 def wider(*entries: tuple[int, str, int]) -> pa.Table:
