@@ -10,11 +10,20 @@ import pyarrow as pa
 
 from tidelake._clock import Clock, SystemClock
 from tidelake._progress import progress
-from tidelake.config import LOG_BLOCK_BYTES, LOG_FILE_BYTES, WRITE_OPTIONS, TableConfig, WriterOptions, writer_options
+from tidelake.config import (
+    CLEAN_OPTIONS,
+    LOG_BLOCK_BYTES,
+    LOG_FILE_BYTES,
+    WRITE_OPTIONS,
+    TableConfig,
+    WriterOptions,
+    clean_options,
+    writer_options,
+)
 from tidelake.errors import InvalidError
 from tidelake.filegroup import FileSlice
 from tidelake.format.history import ArchivedInstant
-from tidelake.locking import make_lock
+from tidelake.locking import Lock, make_lock
 from tidelake.observe import (
     CommitSummary,
     InstantSummary,
@@ -26,6 +35,9 @@ from tidelake.observe import (
 )
 from tidelake.query import PointInTime, ScanRequest, TableSource, table_schema
 from tidelake.schema import META_COLUMN_NAMES, ddl_to_arrow, spark_json_to_arrow
+from tidelake.services.clean import Cleaner, CleanResult, clean
+from tidelake.services.restore import RestoreResult, restore
+from tidelake.services.savepoint import Savepoint, drop_savepoint, list_savepoints, make_savepoint
 from tidelake.storage import Storage, open_storage
 from tidelake.table.scan import Scan
 from tidelake.timeline import Timeline
@@ -49,6 +61,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 C = TypeVar("C", bound=Commit | None)
+_SERVICE_KEYS = frozenset(key for option in CLEAN_OPTIONS for key in (option.key, *option.aliases))
 
 
 class Table:
@@ -250,9 +263,42 @@ class Table:
         A pending write goes whatever its heartbeat says: its writer, if it lives, gets ``ConflictError`` at its commit. A
         completed one goes only if it is the last and nothing was begun on top of it; else ``ConflictError`` names what was.
         """
-        storage, clock = self._source.storage, self._clock
-        lock = make_lock(self._options.lock, storage, clock)
-        return undo(storage, self._source.config, clock, str(instant), lock)
+        return undo(*self._parts, str(instant), self._lock())
+
+    def clean(
+        self, policy: str | None = None, retain: int | None = None, *, dry_run: bool = False
+    ) -> CleanResult | None:
+        """Remove superseded files that the policy does not keep; None if there is nothing to remove.
+
+        ``policy`` is KEEP_LATEST_COMMITS, KEEP_LATEST_BY_HOURS or KEEP_LATEST_FILE_VERSIONS, ``retain`` how many of these;
+        both have options (``hoodie.clean.policy``...). ``dry_run`` shows what would go, and why, and writes nothing.
+        """
+        properties = {**self._source.config.properties, **self._options.services}
+        options = clean_options(properties, policy, retain)
+        with progress(f"clean of {self.name}"):
+            return clean(Cleaner(*self._parts, options, self._options, self._lock()), dry_run=dry_run)
+
+    def savepoint(self, instant: str | None = None, user: str = "", comment: str = "") -> Savepoint:
+        """Keep the state as of a completed write, by default the last one: its files stay, and it can be restored."""
+        chosen = None if instant is None else str(instant)
+        return make_savepoint(*self._parts, chosen, user, comment, self._options, self._lock())
+
+    def savepoints(self) -> tuple[Savepoint, ...]:
+        """The savepoints, by the commit that each keeps."""
+        return list_savepoints(self._source.storage, self._source.config)
+
+    def drop_savepoint(self, instant: str) -> None:
+        """Let go of what a savepoint keeps; the next clean removes what nothing else needs."""
+        drop_savepoint(*self._parts, str(instant), self._lock())
+
+    def restore(self, instant: str, *, dry_run: bool = False) -> RestoreResult | None:
+        """Go back to a savepoint, named by its commit; None if the table is there.
+
+        Everything that completed after the savepoint was made is undone, services included, and so is what is pending.
+        ``dry_run`` shows what would go, and writes nothing.
+        """
+        with progress(f"restore of {self.name}"):
+            return restore(*self._parts, str(instant), self._options, self._lock(), dry_run=dry_run)
 
     def summary(self) -> TableSummary:
         """What the table is, how large, and what happened to it last."""
@@ -328,6 +374,13 @@ class Table:
             options=self._options,
         )
 
+    @property
+    def _parts(self) -> tuple[Storage, TableConfig, Clock]:
+        return self._source.storage, self._source.config, self._clock
+
+    def _lock(self) -> Lock:
+        return make_lock(self._options.lock, self._source.storage, self._clock)
+
     def _refreshed(self) -> TableSource:
         self._source = self._source.refresh()
         return self._source
@@ -349,7 +402,7 @@ def open_table(
     """
     ticking = clock or SystemClock()
     opened = storage if storage is not None else open_storage(str(path), storage_options, ticking)
-    return Table(TableSource.load(opened), ticking, spark, writer_options(options or {}))
+    return Table(TableSource.load(opened), ticking, spark, writer_options(options or {}, _SERVICE_KEYS))
 
 
 def create_table(

@@ -1,0 +1,6 @@
+"""Cleaning: superseded file slices and replaced file groups go when nobody may read them any more."""
+
+from tidelake.services.clean.execute import Cleaner, clean, finish_cleans
+from tidelake.services.clean.plan import CleanedFile, CleanResult, KeptFile
+
+__all__ = ["CleanResult", "CleanedFile", "Cleaner", "KeptFile", "clean", "finish_cleans"]
