@@ -10,7 +10,16 @@ import pyarrow as pa
 
 from tidelake._clock import Clock, SystemClock
 from tidelake._progress import progress
-from tidelake.config import LOG_BLOCK_BYTES, LOG_FILE_BYTES, WRITE_OPTIONS, TableConfig, WriterOptions, writer_options
+from tidelake.config import (
+    LOG_BLOCK_BYTES,
+    LOG_FILE_BYTES,
+    WRITE_OPTIONS,
+    TableConfig,
+    WriterOptions,
+    is_service_option,
+    writer_options,
+)
+from tidelake.engine import LocalRunner, TaskRunner
 from tidelake.errors import InvalidError
 from tidelake.filegroup import FileSlice
 from tidelake.format.history import ArchivedInstant
@@ -26,6 +35,9 @@ from tidelake.observe import (
 )
 from tidelake.query import PointInTime, ScanRequest, TableSource, table_schema
 from tidelake.schema import META_COLUMN_NAMES, ddl_to_arrow, spark_json_to_arrow
+from tidelake.services.compaction import compact, run_compaction, schedule_compaction
+from tidelake.services.context import ServiceCall
+from tidelake.services.report import ServicePlan
 from tidelake.storage import Storage, open_storage
 from tidelake.table.scan import Scan
 from tidelake.timeline import Timeline
@@ -65,11 +77,13 @@ class Table:
         clock: Clock,
         spark: SparkSession | None = None,
         options: WriterOptions | None = None,
+        service_options: Mapping[str, str] | None = None,
     ) -> None:
         self._source = source
         self._clock = clock
         self._spark = spark
         self._options = options or WriterOptions()
+        self._service_options = dict(service_options or {})
 
     @property
     def path(self) -> str:
@@ -254,6 +268,71 @@ class Table:
         lock = make_lock(self._options.lock, storage, clock)
         return undo(storage, self._source.config, clock, str(instant), lock)
 
+    def compact(
+        self,
+        *,
+        dry_run: bool = False,
+        strategy: str | Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Commit | ServicePlan | None:
+        """Fold logs into new base files: plans that wait first, then what else there is. None if there is nothing to do.
+
+        ``strategy`` names which file groups to take (``docs/services.md``); ``partitions`` takes those alone; ``options``
+        are those of the service. A dry run returns the plan and writes nothing.
+        """
+        call = self._service_call(options, strategy, partitions)
+        if dry_run:
+            return schedule_compaction(call, dry_run=True)
+        with progress(f"compaction of {self.name}"):
+            return compact(call)
+
+    def schedule_compaction(
+        self,
+        *,
+        strategy: str | Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> str | None:
+        """Publish a plan for ``run_compaction``, here or elsewhere; returns its instant, None if there is nothing to do."""
+        plan = schedule_compaction(self._service_call(options, strategy, partitions))
+        return None if plan is None else plan.instant
+
+    def run_compaction(self, instant: str | None = None) -> Commit | None:
+        """Carry out a plan: that of an instant, or the oldest one that nobody is at; None if none waits."""
+        with progress(f"compaction of {self.name}"):
+            return run_compaction(self._service_call(None), instant)
+
+    def _service_call(
+        self,
+        options: Mapping[str, str] | None,
+        strategy: str | Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+    ) -> ServiceCall:
+        given = {key: str(value) for key, value in (options or {}).items()}
+        if partitions is not None:
+            if isinstance(partitions, str):
+                raise InvalidError("partitions is a list of paths, not a text", value=partitions)
+            given["hoodie.compaction.plan.partitions"] = ",".join(partitions)
+            strategy = "partitions" if strategy is None else strategy
+        if strategy is not None:
+            given["hoodie.compaction.strategy"] = strategy if isinstance(strategy, str) else "+".join(strategy)
+        return ServiceCall(
+            self._source.storage,
+            self._clock,
+            self._file_options(),
+            self._options,
+            {**self._service_options, **given},
+            self._runner(),
+        )
+
+    def _runner(self) -> TaskRunner:
+        if self._spark is None:
+            return LocalRunner()
+        from tidelake.spark.tasks import SparkRunner  # noqa: PLC0415 - an optional dependency
+
+        return SparkRunner(self._spark)
+
     def summary(self) -> TableSummary:
         """What the table is, how large, and what happened to it last."""
         return summarise(self._refreshed())
@@ -313,19 +392,21 @@ class Table:
         return pa.Table.from_batches(found, schema=rows.schema), known
 
     def _request(self, operation: str, metadata: Mapping[str, str] | None, txn: tuple[str, int] | None) -> WriteRequest:
-        properties = self._source.config.properties
-        files = FileOptions(
-            log_format=properties.get("hoodie.logfile.data.block.format", "parquet"),
-            max_log_bytes=LOG_FILE_BYTES.of(properties),
-            max_block_bytes=LOG_BLOCK_BYTES.of(properties),
-        )
         return WriteRequest(
             operation,
             dict(metadata or {}),
-            files,
+            self._file_options(),
             self._source.config.event_time_field,
             txn=make_txn(txn),
             options=self._options,
+        )
+
+    def _file_options(self) -> FileOptions:
+        properties = self._source.config.properties
+        return FileOptions(
+            log_format=properties.get("hoodie.logfile.data.block.format", "parquet"),
+            max_log_bytes=LOG_FILE_BYTES.of(properties),
+            max_block_bytes=LOG_BLOCK_BYTES.of(properties),
         )
 
     def _refreshed(self) -> TableSource:
@@ -344,12 +425,16 @@ def open_table(
 ) -> Table:
     """Open a table that exists. With a Spark session bound, work runs on Spark; without one, in process, no JVM.
 
-    ``options`` are those of a writer: heartbeats and locks, under Apache Hudi's names (``hoodie.write.lock.provider``).
+    ``options`` are those of a writer and of services, under Apache Hudi's names (``hoodie.write.lock.provider``,
+    ``hoodie.compaction.target.io``).
     ``storage`` and ``clock`` are injected by tests; ``storage_options`` are credentials and endpoints of object stores.
     """
     ticking = clock or SystemClock()
     opened = storage if storage is not None else open_storage(str(path), storage_options, ticking)
-    return Table(TableSource.load(opened), ticking, spark, writer_options(options or {}))
+    given = {key: str(value) for key, value in (options or {}).items()}
+    service = {key: value for key, value in given.items() if is_service_option(key)}
+    writing = {key: value for key, value in given.items() if key not in service}
+    return Table(TableSource.load(opened), ticking, spark, writer_options(writing), service)
 
 
 def create_table(
