@@ -101,6 +101,13 @@ COMPACT_TRIGGER: Option[str] = Option(
         num_or_time="NUM_OR_TIME",
     ),
 )
+COMPACTION_LOG_BYTES_DUE: Option[int] = Option(
+    "tidelake.services.compaction.log.bytes",
+    "service",
+    0,
+    "After how many bytes of logs since the last compaction the service runner compacts; 0 is never for that reason.",
+    at_least(0),
+)
 
 SERVICE_OPTIONS: tuple[Option[bool] | Option[str] | Option[int], ...] = (
     INCREMENTAL_SERVICES,
@@ -115,6 +122,7 @@ SERVICE_OPTIONS: tuple[Option[bool] | Option[str] | Option[int], ...] = (
     COMPACT_DELTA_COMMITS,
     COMPACT_DELTA_SECONDS,
     COMPACT_TRIGGER,
+    COMPACTION_LOG_BYTES_DUE,
 )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar, overload
 
 import pyarrow as pa
 
@@ -42,6 +42,7 @@ from tidelake.services.context import ServiceCall
 from tidelake.services.cursor import begin_cursors
 from tidelake.services.kinds import COMPACTION
 from tidelake.services.report import ServicePlan
+from tidelake.services.runner import Decision, run_round
 from tidelake.services.runs import RunSummary, runs_of
 from tidelake.storage import Storage, open_storage
 from tidelake.table.scan import Scan
@@ -273,6 +274,26 @@ class Table:
         lock = make_lock(self._options.lock, storage, clock)
         return undo(storage, self._source.config, clock, str(instant), lock)
 
+    @overload
+    def compact(
+        self,
+        *,
+        dry_run: Literal[False] = False,
+        strategy: str | Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Commit | None: ...
+
+    @overload
+    def compact(
+        self,
+        *,
+        dry_run: bool,
+        strategy: str | Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Commit | ServicePlan | None: ...
+
     def compact(
         self,
         *,
@@ -311,6 +332,10 @@ class Table:
     def compactions(self, limit: int | None = 20) -> tuple[RunSummary, ...]:
         """The compaction plans on the timeline, newest first, and how far each is; None for all."""
         return runs_of(self._refreshed(), COMPACTION, _positive(limit))
+
+    def run_services(self, *, options: Mapping[str, str] | None = None) -> Iterator[Decision]:
+        """One round of the service runner: what is due is done; each decision comes with its reason when it was made."""
+        return run_round(self._service_call(options))
 
     def audit_services(self, repair: bool = False) -> AuditReport:
         """Prove, by looking at the whole table, that the next plans will see all work; ``repair`` heals what they would not."""
