@@ -16,6 +16,7 @@ POOLS = (
     "tidelake.filegroup.listing",
     "tidelake.filegroup.view",
     "tidelake.query.source",
+    "tidelake.services.clean.execute",
 )
 
 

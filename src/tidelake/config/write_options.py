@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tidelake.config.options import Option, UnknownOptionWarning, choice
@@ -118,8 +118,6 @@ class WriterOptions:
     heartbeat_ms: int = HEARTBEAT_INTERVAL.default
     tolerable_misses: int = HEARTBEAT_MISSES.default
     lock: LockOptions = field(default_factory=LockOptions)
-    services: Mapping[str, str] = field(default_factory=dict)
-    """Options of table services, as they were given."""
 
     @property
     def dead_after_ms(self) -> int:
@@ -127,12 +125,11 @@ class WriterOptions:
         return self.heartbeat_ms * self.tolerable_misses
 
 
-def writer_options(options: Mapping[str, str], service_keys: Collection[str] = ()) -> WriterOptions:
-    """The options of a writer, checked; those of services (``service_keys``) are kept for them as they are."""
+def writer_options(options: Mapping[str, str]) -> WriterOptions:
+    """The options of a writer, checked."""
     known = {key for option in WRITE_OPTIONS for key in (option.key, *option.aliases)}
-    services = {key: str(value) for key, value in options.items() if key in service_keys}
     for key in options:
-        if key not in known and key not in services:
+        if key not in known:
             if not key.startswith("hoodie."):
                 raise OptionError(f"option {key} is not known", value=key)
             warnings.warn(f"option {key} has no meaning here and is ignored", UnknownOptionWarning, stacklevel=3)
@@ -149,4 +146,4 @@ def writer_options(options: Mapping[str, str], service_keys: Collection[str] = (
         raise OptionError(
             f"a lease of {lock.validity_s} s cannot be renewed every {lock.renew_s} s", value=lock.renew_s
         )
-    return WriterOptions(HEARTBEAT_INTERVAL.of(options), HEARTBEAT_MISSES.of(options), lock, services)
+    return WriterOptions(HEARTBEAT_INTERVAL.of(options), HEARTBEAT_MISSES.of(options), lock)

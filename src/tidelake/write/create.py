@@ -12,14 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from tidelake.config import (
-    CLEAN_OPTIONS,
-    EVENT_TIME_FIELD,
-    EVENT_TIME_UNIT,
-    TABLE_OPTIONS,
-    UnknownOptionWarning,
-    parse_table_config,
-)
+from tidelake.config import EVENT_TIME_FIELD, EVENT_TIME_UNIT, TABLE_OPTIONS, UnknownOptionWarning, parse_table_config
 from tidelake.errors import AlreadyExistsError, InvalidError, OptionError, UnavailableError, UnsupportedError
 from tidelake.format.avro_arrow import avro_json
 from tidelake.format.names import PROPERTIES_FILE
@@ -47,7 +40,7 @@ _STORED_OPTIONS = (
     "hoodie.simple.index.update.partition.path",
     EVENT_TIME_FIELD,
     EVENT_TIME_UNIT,
-    *(option.key for option in (*TABLE_OPTIONS, *CLEAN_OPTIONS)),
+    *(option.key for option in TABLE_OPTIONS),
 )
 
 _OPTION_VALUES = {
@@ -157,7 +150,7 @@ def _properties(
             warnings.warn(
                 f"option {key} has no meaning for a new table and is ignored", UnknownOptionWarning, stacklevel=4
             )
-    for option in (*TABLE_OPTIONS, *CLEAN_OPTIONS):
+    for option in TABLE_OPTIONS:
         option.of(options)
     for key, values in _OPTION_VALUES.items():
         if str(options.get(key, values[0])) not in values:

@@ -30,7 +30,7 @@ def test_clean_by_commits_keeps_what_the_last_commits_need() -> None:
     assert result.size_bytes == sum(file.size_bytes for file in result.files) > 0
     assert result.earliest_retained == instants[4]
     assert all("superseded by" in reason for reason in result.reasons)
-    assert result.partition_source == "full"
+    assert result.partition_source == "incremental"
     assert [world.rows(as_of=instant) for instant in instants[4:]] == before[4:]
     for instant in instants[:4]:
         with pytest.raises(MissingFileError, match="were cleaned"):
@@ -210,6 +210,7 @@ def test_clean_incremental_lists_only_partitions_that_changed() -> None:
     world = World()
     for _ in range(4):
         world.upsert(1, 2)
+    world.storage.delete(CURSOR_FILE)
     assert world.table.clean(retain=1).partition_source == "full"  # type: ignore[union-attr]
     for _ in range(3):
         world.upsert(2)
@@ -275,7 +276,8 @@ def test_clean_after_a_foreign_clean_alone_looks_at_everything() -> None:
 
 
 def unmark(world: World) -> None:
-    """Make the cleans look like another engine's."""
+    """Make the table and its cleans look like another engine's."""
+    world.storage.delete(CURSOR_FILE)
     reader = TimelineReader(world.storage, world.table.config)
     for instant in world.table.timeline.of_action("clean"):
         plan = reader.record(CleanerPlan, instant.requested_file_name)
@@ -429,7 +431,7 @@ def test_clean_commits_that_complete_during_the_listing_are_not_lost() -> None:
 
 
 def test_clean_options_of_table_handle_and_call() -> None:
-    """A call's own wins over a handle's, that over the table's; Apache Hudi's older names are understood."""
+    """A call's own wins over a handle's; Apache Hudi's older names are understood."""
     world = World(options={"hoodie.clean.commits.retained": "2"})
     for _ in range(8):
         world.upsert(2)

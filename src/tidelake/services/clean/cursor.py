@@ -8,6 +8,7 @@ A clean with nothing to remove makes no plan. It keeps its mark in ``.hoodie/.ti
 follows (``after``), and counts only while that is the last; to lose the file costs time, never a partition.
 
 How much is left in a group by a policy of versions depends on their number, so a mark is of use only to cleans of its kind.
+That of a new table is of use to all.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from tidelake.timeline import WRITE_ACTIONS, Timeline, TimelineReader
 
 MARK_KEY = "tidelake.clean"
 CURSOR_FILE = ".hoodie/.tidelake/cursor/clean"
+ANY_KIND = ""
+_BEGINNING = "0"
 _REWRITING = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 
 
@@ -70,9 +73,14 @@ def find_start(storage: Storage, timeline: Timeline, reader: TimelineReader, opt
         return Start(None, "full", after, stored)
     if usable is None:
         return Start(None, "full_fallback:the last clean is not ours" if has_foreign else "full", after, stored)
-    if usable.kind != kind_of(options):
+    if usable.kind not in (ANY_KIND, kind_of(options)):
         return Start(None, "full_fallback:the last clean had another policy", after, stored)
     return Start(usable, "incremental", after, stored)
+
+
+def begin_mark(storage: Storage) -> None:
+    """A new table has nothing to clean before its beginning, so that its first clean is incremental too."""
+    storage.put(CURSOR_FILE, Mark(ANY_KIND, _BEGINNING).encode().encode())
 
 
 def store_mark(storage: Storage, start: Start, mark: Mark) -> None:
