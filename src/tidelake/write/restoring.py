@@ -18,7 +18,8 @@ from tidelake.format.service_metadata import RestoreMetadata, RollbackMetadata, 
 from tidelake.locking import Lock
 from tidelake.storage import ObjectInfo, Storage, ensure_object
 from tidelake.timeline import WRITE_ACTIONS, Timeline, TimelineReader
-from tidelake.timeline.transitions import HEARTBEAT_DIR, Publication, Published, Transitions
+from tidelake.timeline.claim import end_claim
+from tidelake.timeline.transitions import Publication, Published, Transitions
 from tidelake.write.rollback import delete_markers
 
 _SYNC = b"tidelake-restore"
@@ -55,7 +56,7 @@ def finish_restore(storage: Storage, config: TableConfig, clock: Clock, own: str
     moves.publish(decide)
     for target in targets:
         delete_markers(storage, target)
-        storage.delete(f"{HEARTBEAT_DIR}/{target}")
+        end_claim(storage, target)
 
 
 def files_carrying(storage: Storage, instants: Collection[str]) -> list[ObjectInfo]:

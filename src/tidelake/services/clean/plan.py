@@ -91,19 +91,35 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A visible file. ``superseded_by`` is None in the latest slice; ``newer`` counts the slices after the file's own."""
+    """A visible file. ``successor`` is the instant of the next slice of its group, None in the latest one; ``newer`` counts
+    the slices after its own; ``replaced_by`` is the instant that replaced the whole group.
+    """
 
     path: str
     size_bytes: int
-    superseded_by: str | None
-    is_replaced: bool = False
+    successor: str | None
     newer: int = 0
+    replaced_by: str | None = None
     holder: str | None = None
+
+    @property
+    def is_latest(self) -> bool:
+        """Whether the table as it is now shows the file."""
+        return self.successor is None and self.replaced_by is None
 
     @property
     def is_needed(self) -> bool:
         """Whether the table as it is now, a savepoint or a pending plan needs the file."""
-        return self.superseded_by is None or self.holder is not None
+        return self.is_latest or self.holder is not None
+
+    def causes(self, versions: int) -> list[tuple[str, str]]:
+        """Why the file may go, the earliest reason first, if ``versions`` slices stay: what happened to it, and by whom."""
+        found = []
+        if self.successor is not None and self.newer >= versions:
+            found.append(("superseded", self.successor))
+        if self.replaced_by is not None:
+            found.append(("replaced", self.replaced_by))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +157,11 @@ def _judge_group(files: list[_File], facts: Facts, replaced_by: Instant | None, 
     judged: list[Judged] = []
     for place, key in enumerate(order):
         successor = order[place + 1] if place + 1 < len(order) else None
-        by = replaced_by.requested_time if replaced_by else successor
+        newer = len(order) - place - 1
+        by = None if replaced_by is None else replaced_by.requested_time
         for file in slices[key]:
             holder = facts.held.get((partition, file.path.rpartition("/")[2])) or needed.get(file.path)
-            newer = len(order) - place - 1
-            judged.append(Judged(file.path, file.size_bytes, by, replaced_by is not None, newer, holder))
+            judged.append(Judged(file.path, file.size_bytes, successor, newer, by, holder))
     return judged
 
 
@@ -182,28 +198,28 @@ def split(judged: Iterable[Judged], keep: Retention, facts: Facts) -> tuple[list
     cleaned: list[CleanedFile] = []
     kept: list[KeptFile] = []
     for file in judged:
-        by = file.superseded_by
-        if by is None:
+        if file.is_latest:
             continue
-        completion = facts.completion(by)
-        verb = "replaced" if file.is_replaced else "superseded"
+        causes = [(verb, by, facts.completion(by)) for verb, by in file.causes(keep.versions)]
+        past = next(((verb, by, at) for verb, by, at in causes if keep.is_past(by, at)), None)
         if file.holder is not None:
             kept.append(KeptFile(file.path, file.size_bytes, file.holder))
-        elif file.newer < keep.versions and not file.is_replaced:
-            kept.append(KeptFile(file.path, file.size_bytes, f"one of the last {keep.versions} versions"))
-        elif not keep.is_past(by, completion):
-            kept.append(KeptFile(file.path, file.size_bytes, f"{verb} by {by} at {completion}, which is retained"))
+        elif past is not None:
+            verb, by, at = past
+            cleaned.append(CleanedFile(file.path, file.size_bytes, f"{verb} by {by} at {at}", by))
+        elif causes:
+            verb, by, at = causes[0]
+            kept.append(KeptFile(file.path, file.size_bytes, f"{verb} by {by} at {at}, which is retained"))
         else:
-            cleaned.append(CleanedFile(file.path, file.size_bytes, f"{verb} by {by} at {completion}", by))
+            kept.append(KeptFile(file.path, file.size_bytes, f"one of the last {keep.versions} versions"))
     return cleaned, kept
 
 
 def has_work_left(judged: Iterable[Judged], keep: Retention, gone: frozenset[str], cursor: str, facts: Facts) -> bool:
-    """Whether a partition has a file that may go later though no commit from ``cursor`` on superseded it."""
+    """Whether a partition has a file that may go later though no commit from ``cursor`` on is a reason for it."""
     return any(
-        file.superseded_by is not None
-        and file.path not in gone
-        and (file.is_replaced or file.newer >= keep.versions)
-        and facts.completion(file.superseded_by) < cursor
+        facts.completion(by) < cursor
         for file in judged
+        if file.path not in gone
+        for _, by in file.causes(keep.versions)
     )
