@@ -1,6 +1,7 @@
 """Options and table configuration."""
 
 from tidelake.config.clean_options import (
+    CLEAN_AUTOMATIC,
     CLEAN_OPTIONS,
     KEEP_COMMITS,
     KEEP_HOURS,
@@ -40,6 +41,7 @@ from tidelake.config.table_options import LOG_BLOCK_BYTES, LOG_FILE_BYTES, TABLE
 from tidelake.config.write_options import WRITE_OPTIONS, LockOptions, WriterOptions, writer_options
 
 __all__ = [
+    "CLEAN_AUTOMATIC",
     "CLEAN_OPTIONS",
     "COMPACTION_DAYS",
     "COMPACTION_LOG_BYTES",

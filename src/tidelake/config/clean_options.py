@@ -69,6 +69,13 @@ CLEAN_INCREMENTAL: Option[bool] = Option(
     _flag,
     ("hoodie.cleaner.incremental.mode",),
 )
+CLEAN_AUTOMATIC: Option[bool] = Option(
+    "hoodie.clean.automatic",
+    "service",
+    True,
+    "Whether the service runner cleans.",
+    _flag,
+)
 CLEAN_MIN_AGE: Option[int] = Option(
     "tidelake.clean.min.age.seconds",
     "service",
@@ -82,6 +89,7 @@ CLEAN_OPTIONS: tuple[Option[str] | Option[int] | Option[bool], ...] = (
     CLEAN_HOURS,
     CLEAN_VERSIONS,
     CLEAN_INCREMENTAL,
+    CLEAN_AUTOMATIC,
     CLEAN_MIN_AGE,
 )
 _RETAINED = {KEEP_COMMITS: CLEAN_COMMITS, KEEP_HOURS: CLEAN_HOURS, KEEP_VERSIONS: CLEAN_VERSIONS}

@@ -34,6 +34,7 @@ class Savepoint:
     made_at: str
     user: str
     comment: str
+    made_at_ms: int
     files: tuple[str, ...]
 
 
@@ -138,7 +139,8 @@ def _read(reader: TimelineReader, instant: Instant) -> Savepoint:
         for name in kept.savepoint_data_file
     )
     made_at = instant.completion_time or ""
-    return Savepoint(instant.requested_time, made_at, metadata.savepointed_by, metadata.comments, files)
+    by, comment, at_ms = metadata.savepointed_by, metadata.comments, metadata.savepointed_at
+    return Savepoint(instant.requested_time, made_at, by, comment, at_ms, files)
 
 
 def drop_savepoint(storage: Storage, config: TableConfig, clock: Clock, instant: str, lock: Lock | None = None) -> None:

@@ -38,7 +38,7 @@ from tidelake.observe import (
 from tidelake.query import PointInTime, ScanRequest, TableSource, table_schema
 from tidelake.schema import META_COLUMN_NAMES, ddl_to_arrow, spark_json_to_arrow
 from tidelake.services.audit import AuditReport, audit_table
-from tidelake.services.clean import Cleaner, CleanResult, begin_mark, clean
+from tidelake.services.clean import Cleaner, CleanResult, CleanRun, begin_mark, clean, cleans_of
 from tidelake.services.compaction import compact, compact_inline, run_compaction, schedule_compaction
 from tidelake.services.context import ServiceCall
 from tidelake.services.cursor import begin_cursors
@@ -277,16 +277,25 @@ class Table:
         return undo(*self._parts, str(instant), self._lock())
 
     def clean(
-        self, policy: str | None = None, retain: int | None = None, *, dry_run: bool = False
+        self,
+        policy: str | None = None,
+        retain: int | None = None,
+        *,
+        dry_run: bool = False,
+        options: Mapping[str, str] | None = None,
     ) -> CleanResult | None:
         """Remove superseded files that the policy does not keep; None if there is nothing to remove.
 
         ``policy`` is KEEP_LATEST_COMMITS, KEEP_LATEST_BY_HOURS or KEEP_LATEST_FILE_VERSIONS, ``retain`` how many of these;
         both have options (``hoodie.clean.policy``...). ``dry_run`` shows what would go, and why, and writes nothing.
         """
-        options = clean_options(self._service_call(None).options, policy, retain)
+        chosen = clean_options(self._service_call(options).options, policy, retain)
         with progress(f"clean of {self.name}"):
-            return clean(Cleaner(*self._parts, options, self._options, self._lock()), dry_run=dry_run)
+            return clean(Cleaner(*self._parts, chosen, self._options, self._lock()), dry_run=dry_run)
+
+    def cleans(self, limit: int | None = 20) -> tuple[CleanRun, ...]:
+        """The last completed cleans, newest first; None for all."""
+        return cleans_of(self._refreshed(), _positive(limit))
 
     def savepoint(self, instant: str | None = None, user: str = "", comment: str = "") -> Savepoint:
         """Keep the state as of a completed write, by default the last one: its files stay, and it can be restored."""
