@@ -26,7 +26,7 @@ from tidelake.format.avro_record import decode_record
 from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from tidelake.format.history import ArchivedInstant
 from tidelake.format.names import COMPLETES_AS
-from tidelake.timeline import WRITE_ACTIONS, Timeline, TimelineReader
+from tidelake.timeline import WRITE_ACTIONS, Instant, Timeline, TimelineReader
 
 _SERVICES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 _TIMES = ("instantTime", "completionTime", "action")
@@ -97,18 +97,22 @@ def fold(
         old = _archived_writes(reader, late)
     except CorruptError:
         return None
-    new = [active[pair] for pair in active if pair not in known]
-    commits = reader.commits(tuple(new))
-    writes = [Write((i.requested_time, i.completion_time or ""), commits[i.requested_time]) for i in new]
+    new = _writes(reader, tuple(instant for pair, instant in active.items() if pair not in known))
     undone = gone - archived.keys()
-    listed = state.touched(undone) | _taken_back(state, timeline, reader, view)
-    for write in (*old, *writes):
-        if not write.commit.is_ours(write.pair[0]):
-            listed.update(write.touched)
-    if len(listed) > (max(_FEW_PARTITIONS, len(state) // 2) if most_listed is None else most_listed):
+    again = state.touched(undone) | _taken_back(state, timeline, reader, view)
+    foreign = {path for write in (*old, *new) if not write.commit.is_ours(write.pair[0]) for path in write.touched}
+    if len(again | foreign) > (max(_FEW_PARTITIONS, len(state) // 2) if most_listed is None else most_listed):
         return None
-    changed = _changes(state, [*old, *writes], listed, undone, view)
-    return state.advanced(timeline.greatest_time, first, changed, gone, (write.folded() for write in writes))
+    # Where a write was undone older slices come back, of which the other active writes know and the state does not.
+    telling = _writes(reader, tuple(active.values())) if again else new
+    latest = dict(view.latest_in(sorted(again | foreign), {write.pair[0] for write in telling}))
+    changed = _changes(state, [*old, *new], [*old, *telling], latest, undone, view)
+    return state.advanced(timeline.greatest_time, first, changed, gone, (write.folded() for write in new))
+
+
+def _writes(reader: TimelineReader, instants: tuple[Instant, ...]) -> list[Write]:
+    commits = reader.commits(instants)
+    return [Write((i.requested_time, i.completion_time or ""), commits[i.requested_time]) for i in instants]
 
 
 def _archived(reader: TimelineReader, since: str, first: str | None) -> dict[Pair, ArchivedInstant]:
@@ -144,20 +148,25 @@ def _taken_back(state: TableState, timeline: Timeline, reader: TimelineReader, v
 
 
 def _changes(
-    state: TableState, writes: Collection[Write], listed: Collection[str], undone: Collection[Pair], view: Listing
+    state: TableState,
+    new: Collection[Write],
+    telling: Collection[Write],
+    latest: Mapping[str, list[FileSlice]],
+    undone: Collection[Pair],
+    view: Listing,
 ) -> dict[str, PartitionState]:
-    stats: dict[str, list[tuple[Write, WriteStat]]] = {path: [] for path in listed}
-    for write in writes:
-        for path in write.touched:
-            stats.setdefault(path, [])
-        for stat in write.commit.stats:
-            stats[stat.partition_path or ""].append((write, stat))
-    replaced = {(path, file_id) for write in writes for path, ids in write.replaced.items() for file_id in ids}
-    touching: dict[str, list[Write]] = {}
-    for write in writes:
+    """The partitions that ``new`` writes touched or that were listed (``latest``), by what ``telling`` writes say."""
+    touching: dict[str, list[Write]] = {path: [] for path in latest}
+    for write in new:
         for path in write.touched:
             touching.setdefault(path, []).append(write)
-    latest = dict(view.latest_in(sorted(listed), {write.pair[0] for write in writes}))
+    stats: dict[str, list[tuple[Write, WriteStat]]] = {path: [] for path in touching}
+    for write in telling:
+        for stat in write.commit.stats:
+            if (stat.partition_path or "") in stats:
+                stats[stat.partition_path or ""].append((write, stat))
+    replaced = {(path, file_id) for write in new for path, ids in write.replaced.items() for file_id in ids}
+    pairs = {write.pair for write in new}
     known = state.known(stats)
     changed = {}
     for path, written in stats.items():
@@ -165,11 +174,12 @@ def _changes(
         facts = {**before.facts, **_facts(written)}
         slices = latest.get(path)
         if slices is None:
-            slices = _folded_slices(path, before, written, replaced, facts, view)
+            named = [stat for write, stat in written if write.pair in pairs]
+            slices = _folded_slices(path, before, named, replaced, facts, view)
         else:
             slices = [_with_committed(file_slice, before) for file_slice in slices]
         live = {file.path: facts.get(file.path) or _fact(file, view) for s in slices for file in s.files}
-        last = _last_write(state, path, before.last, touching.get(path, ()), undone, live, slices)
+        last = _last_write(state, path, before.last, touching[path], undone, live, slices)
         changed[path] = PartitionState(tuple(slices), live, last)
     return changed
 
@@ -177,14 +187,14 @@ def _changes(
 def _folded_slices(
     path: str,
     before: PartitionState,
-    written: Iterable[tuple[Write, WriteStat]],
+    named: Iterable[WriteStat],
     replaced: Collection[tuple[str, str]],
     facts: Mapping[str, Facts],
     view: Listing,
 ) -> list[FileSlice]:
     """The latest slices from those that were live and the files that writes of ours name."""
     files = {file.path: file for file_slice in before.slices for file in file_slice.files}
-    for _, stat in written:
+    for stat in named:
         file = data_file(stat.path or "", stat.file_size_in_bytes or 0)
         if isinstance(file, LogFile):
             file = replace(file, committed_bytes=file.size_bytes or None)
