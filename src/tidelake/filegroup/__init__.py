@@ -2,7 +2,7 @@
 
 from tidelake.filegroup.listing import PartitionConstraint
 from tidelake.filegroup.partitions import NULL_PARTITION, PartitionCodec
-from tidelake.filegroup.slices import BaseFile, FileGroup, FileSlice, LogFile, build_slices
+from tidelake.filegroup.slices import BaseFile, FileGroup, FileSlice, LogFile, build_slices, missing_file
 from tidelake.filegroup.state import build_state, keep_state, load_state, save_state
 from tidelake.filegroup.state_table import TableState
 from tidelake.filegroup.view import TableView, ViewPoint
@@ -22,5 +22,6 @@ __all__ = [
     "build_state",
     "keep_state",
     "load_state",
+    "missing_file",
     "save_state",
 ]
