@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.ipc as ipc
@@ -34,18 +35,18 @@ def identity_of(config: TableConfig) -> str:
 
 def encode_state(state: TableState) -> bytes:
     """The state's bytes."""
-    parts = [_encode_table(table) for table in state.compacted().columns]
-    content = b"".join(parts)
+    sink = pa.BufferOutputStream()
+    ends = [_write_table(sink, table) for table in state.compacted().columns]
     header = json.dumps(
         {
             "version": VERSION,
             "table": state.identity,
             "point": state.point,
             "first_active": state.first_active,
-            "lengths": [len(part) for part in parts],
+            "lengths": [end - start for start, end in pairwise([0, *ends])],
         }
     ).encode()
-    packed: bytes = pa.compress(content, "zstd", asbytes=True)
+    packed: bytes = pa.compress(sink.getvalue(), "zstd", asbytes=True)
     body = struct.pack(">I", len(header)) + header + packed
     return _MAGIC + hashlib.sha256(body).digest() + body
 
@@ -74,11 +75,11 @@ def decode_state(data: bytes, identity: str) -> TableState:
     return TableState(identity, point, first_active, *tables, is_stored=True)
 
 
-def _encode_table(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
+def _write_table(sink: pa.NativeFile, table: pa.Table) -> int:
+    """Append a table; returns where it ends."""
     with ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return bytes(sink.getvalue())
+    return int(sink.tell())
 
 
 def _decode_tables(content: memoryview, lengths: list[int]) -> list[pa.Table]:

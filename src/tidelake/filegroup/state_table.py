@@ -13,6 +13,7 @@ Words
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -63,6 +64,8 @@ FOLDED = pa.schema(
 )
 _NAMES = ("file_id", "token", "instant", "version", "size_bytes", "committed_bytes")
 _FACTS = ("completion", "rows", "min_event_ms", "max_event_ms")
+_FEW = 1_000
+"""So many partitions are looked up one by one; for more all paths are hashed."""
 _BLOCK_FILES = 65_536
 """How many files become objects at a time."""
 
@@ -313,9 +316,8 @@ class TableState:
 
     def _numbers(self, paths: Collection[str]) -> Places:
         """The numbers of those of these partitions that are unchanged and have files."""
-        wanted = pa.array([path for path in dict.fromkeys(paths) if path not in self._changed], pa.string())
-        found = pc.index_in(wanted, value_set=self._partitions["path"]).drop_null()
-        numbers: Places = np.asarray(found, dtype=np.int64)
+        wanted = [path for path in dict.fromkeys(paths) if path not in self._changed]
+        numbers = _found(self._partitions["path"], wanted)
         return numbers[self._counts[numbers] > 0]
 
     def _blocks(self, numbers: Places, names: tuple[str, ...]) -> Iterator[tuple[list[str], list[list[object]]]]:
@@ -435,6 +437,15 @@ def _offsets(lengths: pa.Array) -> pa.Array:
 
 def _among(paths: pa.ChunkedArray, some: Collection[str]) -> npt.NDArray[np.bool_]:
     return np.asarray(pc.is_in(paths, pa.array(list(some), pa.string())), dtype=np.bool_)
+
+
+def _found(paths: pa.ChunkedArray, wanted: list[str]) -> Places:
+    """Where these paths stand among the sorted ones; those that are not there are left out."""
+    if len(wanted) > _FEW:
+        return np.asarray(pc.index_in(pa.array(wanted, pa.string()), value_set=paths).drop_null(), dtype=np.int64)
+    numbers = (bisect_left(range(len(paths)), path, key=lambda number: paths[number].as_py()) for path in wanted)
+    found = [n for n, path in zip(numbers, wanted, strict=True) if n < len(paths) and paths[n].as_py() == path]
+    return np.asarray(found, dtype=np.int64)
 
 
 def _ranges(starts: Places, counts: Places) -> Places:
