@@ -189,9 +189,9 @@ class TimelineReader:
             self._history = self.load_history(("instantTime", "completionTime", "action"))
         return self._history
 
-    def load_history(self, columns: tuple[str, ...]) -> tuple[ArchivedInstant, ...]:
-        """The archived instants with the columns asked for."""
+    def load_history(self, columns: tuple[str, ...], since: str = "") -> tuple[ArchivedInstant, ...]:
+        """The archived instants with the columns asked for; files of the history that end before ``since`` are not read."""
         # Loaded here because it needs Arrow, which takes longer to load than the whole active timeline.
         from tidelake.timeline.history import load_history  # noqa: PLC0415
 
-        return load_history(self._storage, self._config, columns)
+        return load_history(self._storage, self._config, columns, since)

@@ -22,7 +22,7 @@ from tidelake.config import MergeMode, TableConfig, TableType, WriterOptions
 from tidelake.errors import InternalError, InvalidError, UnsupportedError
 from tidelake.filegroup import BaseFile, FileSlice
 from tidelake.filegroup.listing import list_partitions
-from tidelake.format.commit_metadata import WriteStat
+from tidelake.format.commit_metadata import WRITER_KEY, WriteStat
 from tidelake.format.names import parse_base_name
 from tidelake.merge import merge_spec
 from tidelake.query import TableSource, table_schema
@@ -274,11 +274,11 @@ def footprint_of(
 
 
 def extra_metadata(context: WriteContext, request: WriteRequest) -> dict[str, str]:
-    """What the commit says beside its files: the caller's metadata and the schema."""
-    for own in ("schema", TXN_KEY):
+    """What the commit says beside its files: the caller's metadata, the schema, and our mark."""
+    for own in ("schema", TXN_KEY, WRITER_KEY):
         if own in request.extra_metadata:
             raise InvalidError(f"the metadata key {own!r} is the table's own", value=own)
-    return {**request.extra_metadata, "schema": context.schema_text}
+    return {**request.extra_metadata, "schema": context.schema_text, WRITER_KEY: context.instant}
 
 
 def _key_check(storage: Storage, fresh: Sequence[WriteStat], is_global: bool) -> Callable[[WriteStat], str | None]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from tidelake._clock import Clock
 from tidelake.config import TableConfig, WriterOptions
 from tidelake.errors import ConflictError, NotFoundError, TidelakeError, UnavailableError
+from tidelake.filegroup import keep_state
 from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from tidelake.format.names import State, TimelineName
 from tidelake.format.plans import RequestedReplaceMetadata
@@ -92,15 +93,18 @@ def in_transaction(start: WriteStart, run: Callable[[Transaction], Commit]) -> C
         transaction = Transaction(start, lock)
     with beating(start.storage, transaction.instant, start.options.heartbeat_ms):
         try:
-            return run(transaction)
+            done = run(transaction)
         except _RepeatedError as repeated:
             transaction.abort()
             return _repeat(repeated.earlier)
         except Exception:
-            done = transaction.abort()
-            if done is None:
+            after_all = transaction.abort()
+            if after_all is None:
                 raise
-            return done
+            return after_all
+    if start.options.state_turns and transaction.turn and transaction.turn % start.options.state_turns == 0:
+        keep_state(start.storage, start.config, TimelineReader(start.storage, start.config))
+    return done
 
 
 class _RepeatedError(Exception):
@@ -133,6 +137,8 @@ class Transaction:
         self._txn = start.txn
         self._lock = lock
         self._stats: tuple[WriteStat, ...] = ()
+        self.turn = 0
+        """The number of the turn that made it true."""
         self._moves = Transitions(start.storage, start.config, start.clock, lock)
         self._reader = TimelineReader(start.storage, start.config)
         profile = CommitMetadata({}, False, intent(start.config, start.operation), 1, start.operation).encode(_SYNC)
@@ -173,7 +179,9 @@ class Transaction:
             return Publication(self._action, State.COMPLETED, self.instant, lambda _: metadata.encode(_SYNC))
 
         self._stats = stats
-        return self._done(self._moves.publish(decide).completion)
+        published = self._moves.publish(decide)
+        self.turn = published.turn
+        return self._done(published.completion)
 
     def abort(self) -> Commit | None:
         """Take the write back: its files and its instant. If it had its turn before the error, it is true: the commit.
