@@ -8,6 +8,7 @@ from tidelake.config.service_options import (
     COMPACT_TRIGGER,
     COMPACTION_DAYS,
     COMPACTION_LOG_BYTES,
+    COMPACTION_LOG_BYTES_DUE,
     COMPACTION_LOG_FILES,
     COMPACTION_PARTITIONS,
     COMPACTION_REGEX,
@@ -33,6 +34,7 @@ from tidelake.config.write_options import WRITE_OPTIONS, LockOptions, WriterOpti
 __all__ = [
     "COMPACTION_DAYS",
     "COMPACTION_LOG_BYTES",
+    "COMPACTION_LOG_BYTES_DUE",
     "COMPACTION_LOG_FILES",
     "COMPACTION_PARTITIONS",
     "COMPACTION_REGEX",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tidelake.config.options import Option
+from tidelake.config.options import Option, choice
 from tidelake.config.write_options import at_least
 
 
@@ -93,10 +93,23 @@ COMPACT_TRIGGER: Option[str] = Option(
     "service",
     "NUM_COMMITS",
     "When a compaction is due: NUM_COMMITS, TIME_ELAPSED, NUM_AND_TIME or NUM_OR_TIME.",
-    str,
+    choice(
+        num_commits="NUM_COMMITS",
+        num_commits_after_last_request="NUM_COMMITS",
+        time_elapsed="TIME_ELAPSED",
+        num_and_time="NUM_AND_TIME",
+        num_or_time="NUM_OR_TIME",
+    ),
+)
+COMPACTION_LOG_BYTES_DUE: Option[int] = Option(
+    "tidelake.services.compaction.log.bytes",
+    "service",
+    0,
+    "After how many bytes of logs since the last compaction the service runner compacts; 0 is never for that reason.",
+    at_least(0),
 )
 
-SERVICE_OPTIONS: tuple[Option[object], ...] = (  # type: ignore[assignment]
+SERVICE_OPTIONS: tuple[Option[bool] | Option[str] | Option[int], ...] = (
     INCREMENTAL_SERVICES,
     COMPACTION_STRATEGY,
     COMPACTION_TARGET_IO_MB,
@@ -109,6 +122,7 @@ SERVICE_OPTIONS: tuple[Option[object], ...] = (  # type: ignore[assignment]
     COMPACT_DELTA_COMMITS,
     COMPACT_DELTA_SECONDS,
     COMPACT_TRIGGER,
+    COMPACTION_LOG_BYTES_DUE,
 )
 
 
