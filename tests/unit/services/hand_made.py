@@ -16,6 +16,7 @@ from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadat
 from tidelake.format.history import HistoryFile, encode_manifest
 from tidelake.format.names import State, TimelineName
 from tidelake.format.plans import CompactionOperation, CompactionPlan, InstantInfo, RollbackPlan
+from tidelake.format.service_metadata import RollbackMetadata
 from tidelake.query import TableSource
 from tidelake.services.kinds import COMPACTION, MARK
 from tidelake.services.window import Window, WindowFinder
@@ -49,7 +50,7 @@ class Hand:
 
     def write(self, requested: int, completion: int | None, *partitions: str, replaced: Iterable[str] = ()) -> None:
         """A write into partitions: a delta commit, or, if it retires groups of some, a replace commit."""
-        retired = {partition: ("old",) for partition in replaced}
+        retired = dict.fromkeys(replaced, ("old",))
         action = "replacecommit" if retired else "deltacommit"
         stats = {p: (WriteStat(file_id=f"fg-{p}", path=f"{p}/none", partition_path=p),) for p in partitions}
         self.put(TimelineName(at(requested), action, State.REQUESTED), b"")
@@ -87,7 +88,9 @@ class Hand:
         plan = RollbackPlan(InstantInfo(at(target), action), (), 1).encode(SYNC)
         self.put(TimelineName(at(requested), "rollback", State.REQUESTED), plan)
         self.put(TimelineName(at(requested), "rollback", State.INFLIGHT), b"")
-        self.put(TimelineName(at(requested), "rollback", State.COMPLETED, at(completion)), b"")
+        info = InstantInfo(at(target), action)
+        done = RollbackMetadata(at(requested), 0, 0, (at(target),), {}, 1, (info,)).encode(SYNC)
+        self.put(TimelineName(at(requested), "rollback", State.COMPLETED, at(completion)), done)
 
     def window(self, kind: object = COMPACTION, cursor: object = None) -> Window:
         source = TableSource.load(self.storage)

@@ -120,7 +120,9 @@ def test_window_first_plan_of_a_new_table_is_incremental() -> None:
     assert looked_at(hand, read_cursor(hand.storage, "compaction")) == ({1}, {"p"}, "incremental")
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b'{"last":5,"upto":"1","carry":[]}', b'{"last":null,"upto":"1"}', b"\xff"])
+@pytest.mark.parametrize(
+    "damage", [b"", b"{", b'{"last":5,"upto":"1","carry":[]}', b'{"last":null,"upto":"1"}', b"\xff"]
+)
 def test_window_damaged_cursor_counts_as_none(hand: Hand, damage: bytes) -> None:
     hand.service(1, 2, "a", missing=["x"])
     hand.write(3, 4, "c")
