@@ -131,11 +131,13 @@ def carry_out(
                 executing = Executing(source, requested, plan, token)
                 return _complete(call, moves, kind, claim, paths, executing, work(executing), check)
         except Exception:
-            found = completed(moves.load(), kind, requested)
-            if found is None or not _is_ours(source, found, token):
+            # Our turn may have been had, or may still be: after one more it is on the timeline, or never will be.
+            moves.take_turn(lambda _: None)
+            done_before = completed(moves.load(), kind, requested)
+            if done_before is None or not _is_ours(source, done_before, token):
                 _give_up(call.storage, claim, token, paths)
+            if done_before is None:
                 raise
-            done_before = found
         end_claim(call.storage, requested)
         return _commit_of(source, done_before)
 

@@ -51,6 +51,7 @@ from tidelake.write.job import (
     refuse_blanks,
     start_of,
 )
+from tidelake.write.lookup import with_unsettled
 from tidelake.write.moves import route
 from tidelake.write.partition import PartitionTask, PlannedFile, plan_partition, salts_of
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare, refuse_unfit
@@ -303,7 +304,7 @@ def _slices(
     """The latest slices of a task's partitions, as of the write's start, in an order that all tasks agree on."""
     view = TableSource(storage, config, start, reader).view()
     return {
-        listed.path: tuple(sorted(view.latest_of(listed), key=lambda s: s.file_id))
+        listed.path: with_unsettled(view, config, sorted(view.latest_of(listed), key=lambda s: s.file_id))
         for listed in list_partitions(storage, partitions)
     }
 

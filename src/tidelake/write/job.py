@@ -19,11 +19,10 @@ import pyarrow as pa
 from tidelake._clock import Clock
 from tidelake._progress import current
 from tidelake.config import MergeMode, TableConfig, TableType, WriterOptions
-from tidelake.errors import InternalError, InvalidError, UnsupportedError
-from tidelake.filegroup import BaseFile, FileSlice
+from tidelake.errors import InvalidError, UnsupportedError
+from tidelake.filegroup import FileSlice
 from tidelake.filegroup.listing import list_partitions
 from tidelake.format.commit_metadata import WRITER_KEY, WriteStat
-from tidelake.format.names import parse_base_name
 from tidelake.merge import merge_spec
 from tidelake.query import TableSource, table_schema
 from tidelake.schema import with_meta
@@ -31,9 +30,10 @@ from tidelake.storage import Storage
 from tidelake.storage.paths import check_prefix
 from tidelake.timeline import Timeline
 from tidelake.write.blanks import may_have_blanks
-from tidelake.write.conflicts import Footprint, is_base, is_new_base
+from tidelake.write.conflicts import Footprint, KeyChecks, is_base, is_new_base
 from tidelake.write.context import FileOptions, WriteContext
 from tidelake.write.files import open_markers, put_markers
+from tidelake.write.lookup import revived_key, slice_of, with_unsettled
 from tidelake.write.moves import route
 from tidelake.write.partition import PartitionTask, has_any_key, plan_partition, stored_keys
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare, refuse_unfit, to_arrow
@@ -204,8 +204,10 @@ def finish(
         replaces_all=request.operation == "insert_overwrite_table",
         inserts_anywhere=context.config.is_global and bool(fresh),
     )
-    key_check = _key_check(storage, fresh, context.config.is_global)
-    return transaction.commit(stats, footprint, extra_metadata(context, request), replaced or None, key_check)
+    checks = KeyChecks(inserted=_key_check(storage, fresh, context.config.is_global))
+    if request.operation == "upsert" and not bucketed:
+        checks = replace(checks, revived=revived_key(storage, context, stats))
+    return transaction.commit(stats, footprint, extra_metadata(context, request), replaced or None, checks)
 
 
 def _run(
@@ -256,11 +258,11 @@ def old_slices(
     view = TableSource(storage, source.config, transaction.start, source.reader).view()
     found: dict[str, tuple[FileSlice, ...]] = {}
     if partitions is None:
-        for file_slice in view.slices():
+        for file_slice in with_unsettled(view, source.config, tuple(view.slices())):
             found[file_slice.partition_path] = (*found.get(file_slice.partition_path, ()), file_slice)
         return found
     for listed in list_partitions(storage, partitions):
-        found[listed.path] = tuple(view.latest_of(listed))
+        found[listed.path] = with_unsettled(view, source.config, tuple(view.latest_of(listed)))
     return found
 
 
@@ -287,18 +289,9 @@ def _key_check(storage: Storage, fresh: Sequence[WriteStat], is_global: bool) ->
     def has_inserted_key(stat: WriteStat) -> str | None:
         for own in fresh:
             if is_global or own.partition_path == stat.partition_path:
-                shared = has_any_key(storage, [_slice_of(stat)], stored_keys(storage, _slice_of(own)))
+                shared = has_any_key(storage, [slice_of(stat)], stored_keys(storage, slice_of(own)))
                 if shared is not None:
                     return shared
         return None
 
     return has_inserted_key
-
-
-def _slice_of(stat: WriteStat) -> FileSlice:
-    path = stat.path or ""
-    name = parse_base_name(path.rpartition("/")[2])
-    if name is None:
-        raise InternalError(f"{path!r} is no base file", file=path)
-    base = BaseFile(path, name, stat.file_size_in_bytes or 0)
-    return FileSlice(stat.partition_path or "", name.file_id, name.instant, base, ())

@@ -16,12 +16,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidelake import index
 from tidelake.config import TableType
 from tidelake.errors import InternalError, UnsupportedError
 from tidelake.filegroup import BaseFile, FileSlice
 from tidelake.format.commit_metadata import WriteStat
 from tidelake.format.names import BaseFileName, LogFileName
-from tidelake.index import bucket_file_id, bucket_numbers, bucket_of, keep_keys, locate, value_text
+from tidelake.index import bucket_file_id, bucket_numbers, bucket_of, keep_keys, value_text
 from tidelake.merge import deleted_rows, merge_partial, merge_whole, records_of
 from tidelake.query import read_base
 from tidelake.schema import FILE_NAME, RECORD_KEY, with_meta
@@ -31,6 +32,7 @@ from tidelake.write.context import WriteContext
 from tidelake.write.deletes import delete_entries
 from tidelake.write.files import ensure_partition, join, write_base, write_log
 from tidelake.write.log_sizes import LogPart, log_parts
+from tidelake.write.lookup import locate
 from tidelake.write.rows import GONE, KEY, PLACE, Chosen, stored_rows
 
 _COMPRESSED_SHARE = 0.35
@@ -82,7 +84,7 @@ def plan_partition(storage: Storage, context: WriteContext, task: PartitionTask,
     if rows.has(PLACE):
         places = np.asarray(rows.column(PLACE)).astype(np.int64)
     else:
-        places = locate(storage, task.slices, rows.column(KEY))
+        places = locate(storage, context, task.slices, rows.column(KEY))
     return change(storage, context, task, rows, places)
 
 
@@ -282,7 +284,7 @@ def _task_number(task: PartitionTask) -> int:
 
 def has_any_key(storage: Storage, slices: Sequence[FileSlice], keys: pa.Array) -> str | None:
     """A key of these that one of the slices has, if there is one."""
-    places = locate(storage, slices, keys)
+    places = index.locate(storage, slices, keys)
     found = np.flatnonzero(places >= 0)
     return str(keys[int(found[0])].as_py()) if len(found) else None
 

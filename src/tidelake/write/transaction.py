@@ -25,7 +25,7 @@ from tidelake.storage import Storage
 from tidelake.timeline import Instant, Timeline, TimelineReader
 from tidelake.timeline.claim import alive_since_ms
 from tidelake.timeline.transitions import HEARTBEAT_DIR, Publication, Published, Transitions
-from tidelake.write.conflicts import Footprint, check_conflicts, check_schema, check_undone
+from tidelake.write.conflicts import Footprint, KeyChecks, check_conflicts, check_schema, check_undone
 from tidelake.write.heartbeat import beating
 from tidelake.write.intent import intent
 from tidelake.write.metadata_table import retire_metadata_table
@@ -34,6 +34,7 @@ from tidelake.write.traces import heartbeats, sweep_traces
 from tidelake.write.txn import TXN_KEY, Earlier, Txn, find_repeat
 
 _SYNC = b"tidelake-commit!"
+_NO_KEYS = KeyChecks()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,7 @@ class Transaction:
         footprint: Footprint,
         extra: Mapping[str, str],
         replaced: Mapping[str, tuple[str, ...]] | None = None,
-        has_inserted_key: Callable[[WriteStat], str | None] = lambda _: None,
+        keys: KeyChecks = _NO_KEYS,
     ) -> Commit:
         """Make the write true, or raise ConflictError with nothing visible."""
         self._reconcile(stats)
@@ -173,7 +174,7 @@ class Transaction:
                 earlier = find_repeat(self._txn, timeline, self._reader, self._schema_known)
                 if earlier is not None:
                     raise _RepeatedError(earlier)
-            check_conflicts(footprint, self._known or self.start, timeline, self._reader, has_inserted_key)
+            check_conflicts(footprint, self._known or self.start, timeline, self._reader, keys)
             check_schema(extra.get("schema"), self._schema_known, timeline, self._reader)
             retire_metadata_table(self._storage, self._clock)
             return Publication(self._action, State.COMPLETED, self.instant, lambda _: metadata.encode(_SYNC))
