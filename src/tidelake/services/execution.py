@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from tidelake.errors import ConflictError, InvalidError, NotFoundError, TidelakeError, UnavailableError
+from tidelake.filegroup import build_state, load_state, save_state
 from tidelake.filegroup.listing import list_partitions
 from tidelake.format.commit_metadata import CommitMetadata, WriteStat
 from tidelake.format.names import State, TimelineName, parse_base_name, parse_log_name
@@ -142,6 +143,19 @@ def carry_out(
         return _commit_of(source, done_before)
 
 
+def _refresh_state(source: TableSource) -> None:
+    """Store the table state as of now: the next full plan, or scan of many partitions, lists nothing.
+
+    It is derived: that it cannot be stored is no reason to say that the service failed.
+    """
+    with suppress(TidelakeError):
+        now = source.refresh()
+        state = load_state(now.storage, now.config, now.timeline, now.reader)
+        if state is None:
+            state = build_state(now.storage, now.config, now.timeline, now.reader)
+        save_state(now.storage, state)
+
+
 def completed(timeline: Timeline, kind: ServiceKind, requested: str) -> Instant | None:
     """The instant, if it has completed."""
     found = timeline.by_time.get(requested)
@@ -205,6 +219,7 @@ def _complete(
             return _commit_of(source, found)
         delete_markers(call.storage, claim.instant)
         end_claim(call.storage, claim.instant)
+    _refresh_state(source)
     return Commit(claim.instant, published.completion or "", kind.operation, done.stats)
 
 
