@@ -7,6 +7,8 @@ put-if-match, when it is older than any put lasts.
 Invariants
 - A name appears by ``link()`` (put-if-absent) or ``rename()`` (replacing) of a synced temp: nobody sees a part. Then
   the folder is synced, and every folder made on the way: a put that returned survives the loss of power.
+- The files of a batch get their names before they are synced; threads sync them meanwhile, and when the block ends their
+  folders, each once. So a put costs no wait for the disk.
 - put-if-match compares and replaces under a kernel lock on ``.hoodie/.tidelake/head.lock``, which dies with its
   holder. Waiting for it is bounded. The lock orders put-if-match only: what changes by it must change by nothing else.
 - A version is (inode, modification time, size), taken from the temp. Kernels give times in ticks of milliseconds, and
@@ -30,6 +32,7 @@ from typing import Final
 
 from tidelake._clock import Clock, SystemClock
 from tidelake.errors import AlreadyExistsError, InvalidError, NotFoundError, PreconditionError, UnavailableError
+from tidelake.storage._background import Background
 from tidelake.storage._local_errors import read_error, write_error
 from tidelake.storage._local_files import (
     MILLISECOND_NS,
@@ -44,7 +47,7 @@ from tidelake.storage._local_files import (
 )
 from tidelake.storage._local_listing import list_folder, object_info, version_of, walk
 from tidelake.storage.paths import RELATIVE_LOCK_FILE, RELATIVE_TEMP_DIR, check_path, check_prefix, parent_of
-from tidelake.storage.port import ObjectInfo
+from tidelake.storage.port import ObjectInfo, Puts
 
 LOCK_WAIT_S: Final = 10.0
 """How long put-if-match waits for another process before it gives up."""
@@ -53,6 +56,10 @@ TEMP_LIFE_MS: Final = 60 * 60 * 1000
 """After how long a temporary file belongs to nobody who lives."""
 FOLDER_TRIES: Final = 8
 """How often a folder is made again that another process has just pruned."""
+
+SYNC_THREADS: Final = 2
+SYNC_WAITING: Final = 64
+"""How many files of a batch may be open, waiting to be synced."""
 
 FOLDERS_KNOWN: Final = 10_000
 _PRUNED: Final = ".hoodie/.temp/"
@@ -122,13 +129,41 @@ class LocalStorage:
         with self._writing(path):
             old = self._status(path)
             with self._temp(data, differs_from=old) as temp:
-
-                def replace() -> None:
-                    unlink(checksum_sibling(target))
-                    os.rename(temp.path, target)
-
-                self._in_folder(target, replace)
+                self._in_folder(target, lambda: _replace(temp.path, target))
+                sync_folder(os.path.dirname(target))
                 return temp.version
+
+    @contextlib.contextmanager
+    def batch(self) -> Iterator[Puts]:
+        puts = _LocalPuts(self)
+        try:
+            yield puts
+        finally:
+            puts.background.end()
+        puts.background.check()
+        puts.sync_folders()
+
+    def put_unsynced(self, path: str, data: bytes | memoryview) -> int:
+        """A put of a batch; returns the open file, which the caller syncs and closes."""
+        target = self._target(path)
+        with self._writing(path):
+            old = self._status(path)
+            name, file = self._new_temp()
+            try:
+                write_all(file, data)
+                set_time(file, data, old, None)
+                self._in_folder(target, lambda: _replace(name, target))
+            except BaseException:
+                os.close(file)
+                with contextlib.suppress(OSError):
+                    unlink(name)
+                raise
+            return file
+
+    def sync_in(self, path: str, act: Callable[[], None]) -> None:
+        """Sync something of a batch; an error names the path."""
+        with self._writing(path):
+            act()
 
     def put_if_absent(self, path: str, data: bytes) -> str:
         target = self._target(path)
@@ -145,6 +180,7 @@ class LocalStorage:
                     ) from error
 
             self._in_folder(target, link)
+            sync_folder(os.path.dirname(target))
             return temp.version
 
     def put_if_match(self, path: str, data: bytes, version: str) -> str:
@@ -271,9 +307,7 @@ class LocalStorage:
         differs_from: os.stat_result | None = None,
         later_than: os.stat_result | None = None,
     ) -> Iterator[_Temp]:
-        folder = self._native(RELATIVE_TEMP_DIR)
-        self._must_be_inside(folder, RELATIVE_TEMP_DIR)
-        name, file = create_temp(folder)
+        name, file = self._new_temp()
         try:
             try:
                 write_all(file, data)
@@ -287,8 +321,13 @@ class LocalStorage:
             with contextlib.suppress(OSError):  # the sweep takes what cannot be removed now
                 unlink(name)
 
+    def _new_temp(self) -> tuple[str, int]:
+        folder = self._native(RELATIVE_TEMP_DIR)
+        self._must_be_inside(folder, RELATIVE_TEMP_DIR)
+        return create_temp(folder)
+
     def _in_folder(self, target: str, act: Callable[[], None]) -> None:
-        """Do what gives the target its name, with its folder made before and synced after."""
+        """Do what gives the target its name, with its folder made before."""
         folder = os.path.dirname(target)
         for attempt in range(FOLDER_TRIES):
             make_folders(folder)
@@ -299,7 +338,6 @@ class LocalStorage:
                     raise
             else:
                 break
-        sync_folder(folder)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -351,6 +389,38 @@ class LocalStorage:
         return PreconditionError(
             f"{path!r} is no longer version {version!r}", value=version, table=self._root, file=path
         )
+
+
+class _LocalPuts:
+    """The puts of a batch. Each folder is synced after the last file that it got, by the end of the batch."""
+
+    __slots__ = ("_folders", "_storage", "background")
+
+    def __init__(self, storage: LocalStorage) -> None:
+        self._storage = storage
+        self._folders: dict[str, None] = {}
+        self.background = Background(SYNC_THREADS, SYNC_WAITING)
+
+    def put(self, path: str, data: bytes | memoryview) -> None:
+        file = self._storage.put_unsynced(path, data)
+
+        def sync() -> None:
+            try:
+                self._storage.sync_in(path, lambda: os.fsync(file))
+            finally:
+                os.close(file)
+
+        self._folders[parent_of(path)] = None
+        self.background.run(sync)
+
+    def sync_folders(self) -> None:
+        for folder in self._folders:
+            self._storage.sync_in(folder, lambda folder=folder: sync_folder(self._storage.native_path(folder)))
+
+
+def _replace(temp: str, target: str) -> None:
+    unlink(checksum_sibling(target))
+    os.rename(temp, target)
 
 
 def local_root(text: str) -> str:
