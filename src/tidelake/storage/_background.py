@@ -18,7 +18,7 @@ class Background:
         self._room = threading.Semaphore(threads + waiting)
         self._error: BaseException | None = None
 
-    def run(self, act: Callable[[], None]) -> None:
+    def run(self, act: Callable[[], object]) -> None:
         """Let a thread do it; waits while too much is waiting."""
         self._room.acquire()
         self._pool.submit(self._do, act)
@@ -32,10 +32,10 @@ class Background:
         if self._error is not None:
             raise self._error
 
-    def _do(self, act: Callable[[], None]) -> None:
+    def _do(self, act: Callable[[], object]) -> None:
         try:
             act()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised again by ``check``
             self._error = self._error or error
         finally:
             self._room.release()

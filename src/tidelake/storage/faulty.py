@@ -132,6 +132,10 @@ class FaultyStorage:
     def options(self) -> dict[str, str]:
         return self.inner.options
 
+    @property
+    def is_remote(self) -> bool:
+        return self.inner.is_remote
+
     def get(self, path: str) -> bytes:
         return self._do("get", path, lambda: self.inner.get(path))
 

@@ -7,8 +7,8 @@ put-if-match, when it is older than any put lasts.
 Invariants
 - A name appears by ``link()`` (put-if-absent) or ``rename()`` (replacing) of a synced temp: nobody sees a part. Then
   the folder is synced, and every folder made on the way: a put that returned survives the loss of power.
-- The files of a batch get their names before they are synced; threads sync them meanwhile, and when the block ends their
-  folders, each once. So a put costs no wait for the disk.
+- The files of a batch are written under their own names, if these are new, and synced later: large ones meanwhile, small
+  ones when the block ends (the disk then takes many at once), and last their folders, each once.
 - put-if-match compares and replaces under a kernel lock on ``.hoodie/.tidelake/head.lock``, which dies with its
   holder. Waiting for it is bounded. The lock orders put-if-match only: what changes by it must change by nothing else.
 - A version is (inode, modification time, size), taken from the temp. Kernels give times in ticks of milliseconds, and
@@ -26,6 +26,7 @@ import errno
 import fcntl
 import os
 import stat
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -58,8 +59,10 @@ FOLDER_TRIES: Final = 8
 """How often a folder is made again that another process has just pruned."""
 
 SYNC_THREADS: Final = 2
-SYNC_WAITING: Final = 64
+SYNC_WAITING: Final = 256
 """How many files of a batch may be open, waiting to be synced."""
+SYNC_AT_ONCE_BYTES: Final = 1 << 20
+"""A file of a batch that is larger is synced while others are made."""
 
 FOLDERS_KNOWN: Final = 10_000
 _PRUNED: Final = ".hoodie/.temp/"
@@ -95,6 +98,10 @@ class LocalStorage:
     def options(self) -> dict[str, str]:
         return {}
 
+    @property
+    def is_remote(self) -> bool:
+        return False
+
     def get(self, path: str) -> bytes:
         return self.get_with_version(path)[0]
 
@@ -129,7 +136,12 @@ class LocalStorage:
         with self._writing(path):
             old = self._status(path)
             with self._temp(data, differs_from=old) as temp:
-                self._in_folder(target, lambda: _replace(temp.path, target))
+
+                def replace() -> None:
+                    unlink(checksum_sibling(target))
+                    os.rename(temp.path, target)
+
+                self._in_folder(target, replace)
                 sync_folder(os.path.dirname(target))
                 return temp.version
 
@@ -138,32 +150,47 @@ class LocalStorage:
         puts = _LocalPuts(self)
         try:
             yield puts
-        finally:
-            puts.background.end()
-        puts.background.check()
-        puts.sync_folders()
+        except BaseException:
+            puts.leave()
+            raise
+        puts.sync()
 
-    def put_unsynced(self, path: str, data: bytes | memoryview) -> int:
-        """A put of a batch; returns the open file, which the caller syncs and closes."""
+    def put_new(self, path: str, data: bytes | memoryview) -> int | None:
+        """Write a new file under its own name; returns it open, to be synced and closed. None if there is one already."""
         target = self._target(path)
         with self._writing(path):
-            old = self._status(path)
-            name, file = self._new_temp()
-            try:
-                write_all(file, data)
-                set_time(file, data, old, None)
-                self._in_folder(target, lambda: _replace(name, target))
-            except BaseException:
-                os.close(file)
-                with contextlib.suppress(OSError):
-                    unlink(name)
-                raise
-            return file
+            made: list[int] = []
 
-    def sync_in(self, path: str, act: Callable[[], None]) -> None:
-        """Sync something of a batch; an error names the path."""
-        with self._writing(path):
-            act()
+            def create() -> None:
+                unlink(checksum_sibling(target))  # a deleted object's
+                made.append(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+
+            try:
+                self._in_folder(target, create)
+            except FileExistsError:
+                return None
+            try:
+                write_all(made[0], data)
+                set_time(made[0], data, None, None)
+            except BaseException:
+                os.close(made[0])
+                with contextlib.suppress(OSError):  # on a full disk others need the room
+                    unlink(target)
+                raise
+            return made[0]
+
+    def sync_file(self, path: str, file: int) -> None:
+        """Sync a file of a batch and close it."""
+        try:
+            with self._writing(path):
+                os.fsync(file)
+        finally:
+            os.close(file)
+
+    def sync_names(self, folder: str) -> None:
+        """Sync a folder that a batch has put files in."""
+        with self._writing(folder):
+            sync_folder(self._native(folder))
 
     def put_if_absent(self, path: str, data: bytes) -> str:
         target = self._target(path)
@@ -307,7 +334,9 @@ class LocalStorage:
         differs_from: os.stat_result | None = None,
         later_than: os.stat_result | None = None,
     ) -> Iterator[_Temp]:
-        name, file = self._new_temp()
+        folder = self._native(RELATIVE_TEMP_DIR)
+        self._must_be_inside(folder, RELATIVE_TEMP_DIR)
+        name, file = create_temp(folder)
         try:
             try:
                 write_all(file, data)
@@ -320,11 +349,6 @@ class LocalStorage:
         finally:
             with contextlib.suppress(OSError):  # the sweep takes what cannot be removed now
                 unlink(name)
-
-    def _new_temp(self) -> tuple[str, int]:
-        folder = self._native(RELATIVE_TEMP_DIR)
-        self._must_be_inside(folder, RELATIVE_TEMP_DIR)
-        return create_temp(folder)
 
     def _in_folder(self, target: str, act: Callable[[], None]) -> None:
         """Do what gives the target its name, with its folder made before."""
@@ -392,35 +416,46 @@ class LocalStorage:
 
 
 class _LocalPuts:
-    """The puts of a batch. Each folder is synced after the last file that it got, by the end of the batch."""
+    """The puts of a batch: files that wait to be synced, and their folders, which are synced last."""
 
-    __slots__ = ("_folders", "_storage", "background")
+    __slots__ = ("_background", "_folders", "_guard", "_storage", "_waiting")
 
     def __init__(self, storage: LocalStorage) -> None:
         self._storage = storage
-        self._folders: dict[str, None] = {}
-        self.background = Background(SYNC_THREADS, SYNC_WAITING)
+        self._folders: set[str] = set()
+        self._waiting: list[tuple[str, int]] = []
+        self._guard = threading.Lock()
+        self._background = Background(SYNC_THREADS, SYNC_WAITING)
 
     def put(self, path: str, data: bytes | memoryview) -> None:
-        file = self._storage.put_unsynced(path, data)
+        file = self._storage.put_new(path, data)
+        if file is None:
+            self._storage.put(path, data)
+            return
+        with self._guard:
+            self._folders.add(parent_of(path))
+            if len(data) < SYNC_AT_ONCE_BYTES and len(self._waiting) < SYNC_WAITING:
+                self._waiting.append((path, file))
+                return
+        self._later(path, file)
 
-        def sync() -> None:
-            try:
-                self._storage.sync_in(path, lambda: os.fsync(file))
-            finally:
-                os.close(file)
+    def sync(self) -> None:
+        """Make everything durable that was put."""
+        for path, file in self._waiting:
+            self._later(path, file)
+        self._background.end()
+        self._background.check()
+        for folder in sorted(self._folders):
+            self._storage.sync_names(folder)
 
-        self._folders[parent_of(path)] = None
-        self.background.run(sync)
+    def leave(self) -> None:
+        """End without making anything durable."""
+        for _, file in self._waiting:
+            os.close(file)
+        self._background.end()
 
-    def sync_folders(self) -> None:
-        for folder in self._folders:
-            self._storage.sync_in(folder, lambda folder=folder: sync_folder(self._storage.native_path(folder)))
-
-
-def _replace(temp: str, target: str) -> None:
-    unlink(checksum_sibling(target))
-    os.rename(temp, target)
+    def _later(self, path: str, file: int) -> None:
+        self._background.run(lambda: self._storage.sync_file(path, file))
 
 
 def local_root(text: str) -> str:

@@ -68,6 +68,10 @@ class MemoryStorage:
     def options(self) -> dict[str, str]:
         return {}
 
+    @property
+    def is_remote(self) -> bool:
+        return False
+
     def get(self, path: str) -> bytes:
         return self._find(path).data
 

@@ -109,6 +109,10 @@ class ObjectStorage:
     def options(self) -> dict[str, str]:
         return dict(self._options)
 
+    @property
+    def is_remote(self) -> bool:
+        return True
+
     def get(self, path: str) -> bytes:
         return self.get_with_version(path)[0]
 

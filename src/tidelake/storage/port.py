@@ -54,6 +54,11 @@ class Storage(Protocol):
         """What ``open_storage`` needs beside the URI (credentials, endpoint), for workers."""
         ...
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether a request waits for a network, so that many should be under way at a time."""
+        ...
+
     def get(self, path: str) -> bytes:
         """The whole object."""
         ...

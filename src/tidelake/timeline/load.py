@@ -131,7 +131,7 @@ class TimelineReader:
     def commits(self, instants: tuple[Instant, ...]) -> dict[str, CommitMetadata]:
         """What several write instants did, by requested time, read side by side."""
         missing = [i for i in instants if i.file_name not in self._commits]
-        if len(missing) > 1:
+        if len(missing) >= (2 if self._storage.is_remote else _READERS):
             with ThreadPoolExecutor(min(_READERS, len(missing))) as pool:
                 list(pool.map(self.commit, missing))
         return {i.requested_time: self.commit(i) for i in instants}

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from tidelake.config import EVENT_TIME_UNITS, TableConfig
 from tidelake.errors import InvalidError
-from tidelake.write.rows import KEY
+from tidelake.write.rows import KEY, in_one
 
 SAMPLES = 5
 _FIRST_S, _END_S = -2_208_988_800, 7_289_654_400
@@ -45,7 +45,7 @@ def refuse_implausible_times(rows: pa.Table, config: TableConfig) -> None:
     field = config.event_time_field
     if field is None or rows.num_rows == 0:
         return
-    column = rows.column(field).combine_chunks()
+    column = in_one(rows.column(field))
     if pa.types.is_date32(column.type):
         values, low, end = pc.cast(pc.cast(column, pa.int32()), pa.int64()), _FIRST_S // _DAY_S, _END_S // _DAY_S
     else:

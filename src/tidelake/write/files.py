@@ -29,6 +29,7 @@ from tidelake.storage import Puts, Storage, ensure_object
 from tidelake.write.context import WriteContext
 from tidelake.write.event_time import event_time_bounds_ms
 from tidelake.write.log_sizes import fitting_blocks
+from tidelake.write.rows import in_one
 
 MARKER_DIR = ".hoodie/.temp"
 MARKERS = "MARKERS"
@@ -93,7 +94,7 @@ def encode_base(rows: pa.Table, context: WriteContext) -> memoryview:
     footer = BaseFooter(schema_text=context.stored_schema_text, model_name="avro")
     if context.config.has_meta_columns:
         # Of a file without rows too: Apache Hudi's BLOOM index fails on one without a filter.
-        keys = rows.column(RECORD_KEY).combine_chunks()
+        keys = in_one(rows.column(RECORD_KEY))
         low, high = (pc.min_max(keys).as_py()[side] for side in ("min", "max"))
         bloom = encode_bloom(build_bloom(keys, error_rate=1e-3)) if context.files.has_bloom else None
         footer = replace(footer, bloom_text=bloom, bloom_type=DYNAMIC, min_key=low, max_key=high)

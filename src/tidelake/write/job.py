@@ -36,7 +36,7 @@ from tidelake.write.conflicts import Footprint, is_base, is_new_base
 from tidelake.write.context import FileOptions, WriteContext
 from tidelake.write.files import open_markers, put_markers
 from tidelake.write.moves import route
-from tidelake.write.partition import PartitionTask, has_any_key, places_of, plan_partition, stored_keys
+from tidelake.write.partition import PartitionTask, PlannedFile, has_any_key, places_of, plan_partition, stored_keys
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare, refuse_unfit, to_arrow
 from tidelake.write.rows import HASH, KEY, PATH, PLACE, Chosen, in_one, key_order
 from tidelake.write.transaction import Commit, Transaction, WriteStart, in_transaction
@@ -53,6 +53,7 @@ OPERATIONS = {
     "delete_partitions": "DELETE_PARTITION",
 }
 DEDUPLICATED = frozenset({"upsert", "insert_overwrite", "insert_overwrite_table"})
+_TINY_ROWS = 1_000
 SORTS = ("partition", "global")
 """Rows of a bulk insert sorted by key within the piece of a partition that a task has, or over the whole write."""
 REPLACING = frozenset({"insert_overwrite", "insert_overwrite_table", "delete_partitions"})
@@ -223,14 +224,23 @@ def _run(
     """Plan every partition's files, name them in one marker file, and write them; side by side on threads."""
     open_markers(storage, context.instant)
     shown = current()
-    with ThreadPoolExecutor(max(1, os.cpu_count() or 1)) as pool:
-        shown.stage("look up partitions", len(tasks))
+    cores = max(1, os.cpu_count() or 1)
+    shown.stage("look up partitions", len(tasks))
+    with ThreadPoolExecutor(cores) as pool:
         plans = pool.map(lambda task, part: shown.step(plan_partition(storage, context, task, part())), tasks, parts)
         files = [file for of_partition in plans for file in of_partition]
-        put_markers(storage, context.instant, 0, [(file.path, file.kind) for file in files])
-        shown.stage("write files", len(files))
-        with storage.batch() as puts:
-            return tuple(pool.map(lambda file: shown.step(file.write(puts)), files))
+    put_markers(storage, context.instant, 0, [(file.path, file.kind) for file in files])
+    shown.stage("write files", len(files))
+    are_tiny = any(_is_tiny(file) for file in files)
+    with storage.batch() as puts, ThreadPoolExecutor(max(1, cores - are_tiny)) as pool:
+        # What a tiny file takes is mostly Python's own time, of which there is one thread's: they are all for this one.
+        large = {file.path: pool.submit(file.write, puts) for file in files if not _is_tiny(file)}
+        tiny = {file.path: shown.step(file.write(puts)) for file in files if _is_tiny(file)}
+        return tuple(tiny[f.path] if f.path in tiny else shown.step(large[f.path].result()) for f in files)
+
+
+def _is_tiny(file: PlannedFile) -> bool:
+    return file.kind == "CREATE" and file.rows < _TINY_ROWS
 
 
 def arranged(

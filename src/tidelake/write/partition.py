@@ -63,6 +63,8 @@ class PlannedFile:
     path: str
     kind: str
     """What its marker says: CREATE, or MERGE for a new version of a base file."""
+    rows: int
+    """How many rows come into it."""
     write: Callable[[Puts], WriteStat]
 
 
@@ -120,7 +122,8 @@ def _append(
                 deletes = None if gone is None else delete_entries(gone, context, unconditional=unconditional)
                 return write_log(puts, context, name, task.path, part.rows, deletes, part.at_most)
 
-            planned.append(PlannedFile(join(task.path, str(name)), "CREATE", write))
+            entries = part.rows.num_rows + len(part.gone)
+            planned.append(PlannedFile(join(task.path, str(name)), "CREATE", entries, write))
         start += count
     fresh = np.flatnonzero((places < 0) & ~deleted)
     return planned + _new_groups(storage, context, task, rows.pick(fresh))
@@ -144,7 +147,7 @@ def _rewrite(
             merged = _merged(storage, context, task, base, name, data.taken())
             return write_base(puts, context, name, task.path, merged, str(base.name))
 
-        planned.append(PlannedFile(join(task.path, str(name)), "MERGE", write))
+        planned.append(PlannedFile(join(task.path, str(name)), "MERGE", len(data), write))
     if deletes_all:
         return planned
     fresh = np.flatnonzero((places < 0) & ~_deleted(rows, context))
@@ -211,7 +214,7 @@ def _new_groups(storage: Storage, context: WriteContext, task: PartitionTask, ro
                 keep_keys(storage, stat.path or "", stat.file_size_in_bytes or 0, part.column(KEY), hashes)
             return stat
 
-        planned.append(PlannedFile(join(task.path, str(name)), "CREATE", write))
+        planned.append(PlannedFile(join(task.path, str(name)), "CREATE", len(part), write))
     return planned
 
 
