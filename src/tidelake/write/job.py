@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelake._clock import Clock
+from tidelake._limits import MIB
 from tidelake._progress import current
 from tidelake.config import MergeMode, TableConfig, TableType, WriterOptions
 from tidelake.errors import InternalError, InvalidError, UnsupportedError
@@ -53,6 +54,9 @@ OPERATIONS = {
     "delete_partitions": "DELETE_PARTITION",
 }
 DEDUPLICATED = frozenset({"upsert", "insert_overwrite", "insert_overwrite_table"})
+LOOKED_UP = frozenset({"upsert", "delete", "delete_unconditional"})
+ARRANGED_BYTES = 256 * MIB
+"""Up to so many bytes, rows are copied at once in the order of their files; more are copied file by file."""
 _TINY_ROWS = 1_000
 SORTS = ("partition", "global")
 """Rows of a bulk insert sorted by key within the piece of a partition that a task has, or over the whole write."""
@@ -185,7 +189,7 @@ def _write(
         for number, (path, _) in enumerate(parts)
     ]
     numbers = [here for _, here in parts]
-    if not replacing and request.operation not in ("insert", "bulk_insert") and _is_logged(source.config):
+    if request.operation in LOOKED_UP and _is_logged(source.config) and rows.nbytes <= ARRANGED_BYTES:
         rows, numbers = arranged(storage, context, tasks, rows, numbers)
     stats = _run(storage, context, tasks, [partial(chosen, rows, here, request) for here in numbers])
     replaced = {p: tuple(s.file_id for s in found) for p, found in slices.items() if found} if replacing else {}
