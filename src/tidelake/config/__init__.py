@@ -1,6 +1,23 @@
 """Options and table configuration."""
 
 from tidelake.config.options import READ_OPTIONS, Option, ReadOptions, UnknownOptionWarning, read_options
+from tidelake.config.service_options import (
+    COMPACT_DELTA_COMMITS,
+    COMPACT_DELTA_SECONDS,
+    COMPACT_INLINE,
+    COMPACT_TRIGGER,
+    COMPACTION_DAYS,
+    COMPACTION_LOG_BYTES,
+    COMPACTION_LOG_BYTES_DUE,
+    COMPACTION_LOG_FILES,
+    COMPACTION_PARTITIONS,
+    COMPACTION_REGEX,
+    COMPACTION_STRATEGY,
+    COMPACTION_TARGET_IO_MB,
+    INCREMENTAL_SERVICES,
+    SERVICE_OPTIONS,
+    is_service_option,
+)
 from tidelake.config.table_config import (
     EVENT_TIME_FIELD,
     EVENT_TIME_UNIT,
@@ -15,12 +32,26 @@ from tidelake.config.table_options import LOG_BLOCK_BYTES, LOG_FILE_BYTES, TABLE
 from tidelake.config.write_options import WRITE_OPTIONS, LockOptions, WriterOptions, writer_options
 
 __all__ = [
+    "COMPACTION_DAYS",
+    "COMPACTION_LOG_BYTES",
+    "COMPACTION_LOG_BYTES_DUE",
+    "COMPACTION_LOG_FILES",
+    "COMPACTION_PARTITIONS",
+    "COMPACTION_REGEX",
+    "COMPACTION_STRATEGY",
+    "COMPACTION_TARGET_IO_MB",
+    "COMPACT_DELTA_COMMITS",
+    "COMPACT_DELTA_SECONDS",
+    "COMPACT_INLINE",
+    "COMPACT_TRIGGER",
     "EVENT_TIME_FIELD",
     "EVENT_TIME_UNIT",
     "EVENT_TIME_UNITS",
+    "INCREMENTAL_SERVICES",
     "LOG_BLOCK_BYTES",
     "LOG_FILE_BYTES",
     "READ_OPTIONS",
+    "SERVICE_OPTIONS",
     "TABLE_OPTIONS",
     "WRITE_OPTIONS",
     "LockOptions",
@@ -32,6 +63,7 @@ __all__ = [
     "TableType",
     "UnknownOptionWarning",
     "WriterOptions",
+    "is_service_option",
     "parse_table_config",
     "read_options",
     "writer_options",

@@ -11,7 +11,7 @@ does not have is ``MissingFileError``, a log shorter than its commit wrote is ``
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -56,11 +56,14 @@ class TableView:
         timeline: Timeline,
         reader: TimelineReader,
         point: ViewPoint | None = None,
+        checked: Collection[str] | None = None,
     ) -> None:
+        """``checked`` are the instants whose files must be there; None is all: services look at what they touch."""
         self._storage = storage
         self._config = config
         self._timeline = timeline
         self._reader = reader
+        self._checked = checked
         self._codec = PartitionCodec.of(config)
         self.point = point or ViewPoint()
         self._refuse_cleaned_point()
@@ -80,7 +83,7 @@ class TableView:
         """The file groups that overwrites and clusterings have retired, as (partition path, file id)."""
         return frozenset(
             (partition, file_id)
-            for commit in self.commits.values()
+            for commit in self._reader.commits(tuple(i for i in self.instants if i.action == "replacecommit")).values()
             if isinstance(commit, ReplaceCommitMetadata)
             for partition, file_ids in (commit.partition_to_replace_file_ids or {}).items()
             for file_id in file_ids
@@ -177,7 +180,10 @@ class TableView:
     def _expected(self) -> dict[str, dict[str, BaseFile | LogFile]]:
         """The files that the view's commits wrote, by partition and path."""
         expected: dict[str, dict[str, BaseFile | LogFile]] = {}
-        for commit in self.commits.values():
+        commits = self.commits
+        if self._checked is not None:
+            commits = self._reader.commits(tuple(i for i in self.instants if i.requested_time in self._checked))
+        for commit in commits.values():
             for stat in commit.stats:
                 file = _data_file(stat.path or "", stat.file_size_in_bytes or 0)
                 if file is not None and stat.path:

@@ -2,7 +2,7 @@
 
 from tidelake.query.filters import Filter, parse_filter
 from tidelake.query.read_slice import read_base, read_slice
-from tidelake.query.snapshot import MODES, ScanPlan, ScanRequest, plan_scan
+from tidelake.query.snapshot import MODES, ScanPlan, ScanRequest, plan_scan, plan_slices
 from tidelake.query.source import PointInTime, TableSource
 from tidelake.query.table_schema import TableSchema, table_schema
 
@@ -16,6 +16,7 @@ __all__ = [
     "TableSource",
     "parse_filter",
     "plan_scan",
+    "plan_slices",
     "read_base",
     "read_slice",
     "table_schema",

@@ -93,6 +93,12 @@ def _planned(source: TableSource, request: ScanRequest) -> ScanPlan:
     return _plan(slices, known, output, condition, spec)
 
 
+def plan_slices(source: TableSource, slices: Sequence[FileSlice]) -> ScanPlan:
+    """How to read some slices whole, as services do."""
+    known = table_schema(source)
+    return _plan(tuple(slices), known, known.schema, None, merge_spec(source.config, known.schema))
+
+
 def _plan(
     slices: tuple[FileSlice, ...],
     known: TableSchema,

@@ -18,10 +18,15 @@ def pack(slices: Sequence[FileSlice]) -> list[tuple[FileSlice, ...]]:
         return []
     total = sum(s.size_bytes for s in slices)
     count = min(len(slices), max(LEAST_BINS, -(-total // BIN_BYTES)))
-    bins: list[list[FileSlice]] = [[] for _ in range(count)]
-    heap = [(0, number) for number in range(count)]
-    for file_slice in sorted(slices, key=lambda s: -s.size_bytes):
+    return [tuple(slices[number] for number in bin) for bin in balanced([s.size_bytes for s in slices], count)]
+
+
+def balanced(sizes: Sequence[int], count: int) -> list[list[int]]:
+    """The numbers of things of these sizes, in bins of about equal bytes."""
+    bins: list[list[int]] = [[] for _ in range(min(count, len(sizes)))]
+    heap = [(0, number) for number in range(len(bins))]
+    for thing in sorted(range(len(sizes)), key=lambda number: -sizes[number]):
         filled, number = heapq.heappop(heap)
-        bins[number].append(file_slice)
-        heapq.heappush(heap, (filled + file_slice.size_bytes, number))
-    return [tuple(packed) for packed in bins if packed]
+        bins[number].append(thing)
+        heapq.heappush(heap, (filled + sizes[thing], number))
+    return [packed for packed in bins if packed]

@@ -163,7 +163,7 @@ def _run(
         ready = ready.mapInArrow(look_up, spark_schema(tagged_schema)).repartition(F.col(PATH), F.col(SALT))
     written = ready.mapInArrow(write_files, "done binary")
     current().stage("write files on Spark")
-    with _settings(data.sparkSession, _SPREAD if is_tagged else {}), polled(_tasks_of(data.sparkSession)):
+    with _settings(data.sparkSession, _SPREAD if is_tagged else {}), polled(tasks_of(data.sparkSession)):
         # Statistics of files, not rows: a few hundred bytes for each file that was written.
         done = [pickle.loads(row["done"]) for row in written.collect()]
     return tuple(s for stats, _ in done for s in stats), sorted({path for _, paths in done for path in paths})
@@ -198,7 +198,7 @@ def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
             spark.conf.unset(key)
 
 
-def _tasks_of(spark: SparkSession) -> Callable[[], tuple[int, int] | None]:
+def tasks_of(spark: SparkSession) -> Callable[[], tuple[int, int] | None]:
     """How many tasks of the stages under way are done, and how many there are; nothing where Spark does not tell."""
     try:
         tracker = spark.sparkContext.statusTracker()

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar, overload
 
 import pyarrow as pa
 
 from tidelake._clock import Clock, SystemClock
 from tidelake._progress import progress
-from tidelake.config import LOG_BLOCK_BYTES, LOG_FILE_BYTES, WRITE_OPTIONS, TableConfig, WriterOptions, writer_options
+from tidelake.config import (
+    LOG_BLOCK_BYTES,
+    LOG_FILE_BYTES,
+    SERVICE_OPTIONS,
+    WRITE_OPTIONS,
+    TableConfig,
+    WriterOptions,
+    is_service_option,
+    writer_options,
+)
+from tidelake.engine import LocalRunner, TaskRunner
 from tidelake.errors import InvalidError
 from tidelake.filegroup import FileSlice
 from tidelake.format.history import ArchivedInstant
@@ -26,6 +36,14 @@ from tidelake.observe import (
 )
 from tidelake.query import PointInTime, ScanRequest, TableSource, table_schema
 from tidelake.schema import META_COLUMN_NAMES, ddl_to_arrow, spark_json_to_arrow
+from tidelake.services.audit import AuditReport, audit_table
+from tidelake.services.compaction import compact, compact_inline, run_compaction, schedule_compaction
+from tidelake.services.context import ServiceCall
+from tidelake.services.cursor import begin_cursors
+from tidelake.services.kinds import COMPACTION
+from tidelake.services.report import ServicePlan
+from tidelake.services.runner import Decision, run_round
+from tidelake.services.runs import RunSummary, runs_of
 from tidelake.storage import Storage, open_storage
 from tidelake.table.scan import Scan
 from tidelake.timeline import Timeline
@@ -65,11 +83,13 @@ class Table:
         clock: Clock,
         spark: SparkSession | None = None,
         options: WriterOptions | None = None,
+        service_options: Mapping[str, str] | None = None,
     ) -> None:
         self._source = source
         self._clock = clock
         self._spark = spark
         self._options = options or WriterOptions()
+        self._service_options = dict(service_options or {})
 
     @property
     def path(self) -> str:
@@ -254,6 +274,103 @@ class Table:
         lock = make_lock(self._options.lock, storage, clock)
         return undo(storage, self._source.config, clock, str(instant), lock)
 
+    @overload
+    def compact(
+        self,
+        *,
+        dry_run: Literal[False] = False,
+        strategy: str | Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Commit | None: ...
+
+    @overload
+    def compact(
+        self,
+        *,
+        dry_run: bool,
+        strategy: str | Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Commit | ServicePlan | None: ...
+
+    def compact(
+        self,
+        *,
+        dry_run: bool = False,
+        strategy: str | Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Commit | ServicePlan | None:
+        """Fold logs into new base files: plans that wait first, then what else there is. None if there is nothing to do.
+
+        ``strategy`` names which file groups to take (``docs/services.md``); ``partitions`` takes those alone; ``options``
+        are those of the service. A dry run returns the plan and writes nothing.
+        """
+        call = self._service_call(options, strategy, partitions)
+        if dry_run:
+            return schedule_compaction(call, dry_run=True)
+        with progress(f"compaction of {self.name}"):
+            return compact(call)
+
+    def schedule_compaction(
+        self,
+        *,
+        strategy: str | Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> str | None:
+        """Publish a plan for ``run_compaction``, here or elsewhere; returns its instant, None if there is nothing to do."""
+        plan = schedule_compaction(self._service_call(options, strategy, partitions))
+        return None if plan is None else plan.instant
+
+    def run_compaction(self, instant: str | None = None) -> Commit | None:
+        """Carry out a plan: that of an instant, or the oldest one that nobody is at; None if none waits."""
+        with progress(f"compaction of {self.name}"):
+            return run_compaction(self._service_call(None), instant)
+
+    def compactions(self, limit: int | None = 20) -> tuple[RunSummary, ...]:
+        """The compaction plans on the timeline, newest first, and how far each is; None for all."""
+        return runs_of(self._refreshed(), COMPACTION, _positive(limit))
+
+    def run_services(self, *, options: Mapping[str, str] | None = None) -> Iterator[Decision]:
+        """One round of the service runner: what is due is done; each decision comes with its reason when it was made."""
+        return run_round(self._service_call(options))
+
+    def audit_services(self, repair: bool = False) -> AuditReport:
+        """Prove, by looking at the whole table, that the next plans will see all work; ``repair`` heals what they would not."""
+        return audit_table(self._service_call(None), repair=repair)
+
+    def _service_call(
+        self,
+        options: Mapping[str, str] | None,
+        strategy: str | Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+    ) -> ServiceCall:
+        given = {key: str(value) for key, value in (options or {}).items()}
+        if partitions is not None:
+            if isinstance(partitions, str):
+                raise InvalidError("partitions is a list of paths, not a text", value=partitions)
+            given["hoodie.compaction.plan.partitions"] = ",".join(partitions)
+            strategy = "partitions" if strategy is None else strategy
+        if strategy is not None:
+            given["hoodie.compaction.strategy"] = strategy if isinstance(strategy, str) else "+".join(strategy)
+        return ServiceCall(
+            self._source.storage,
+            self._clock,
+            self._file_options(),
+            self._options,
+            {**self._source.config.properties, **self._service_options, **given},
+            self._runner(),
+        )
+
+    def _runner(self) -> TaskRunner:
+        if self._spark is None:
+            return LocalRunner()
+        from tidelake.spark.tasks import SparkRunner  # noqa: PLC0415 - an optional dependency
+
+        return SparkRunner(self._spark)
+
     def summary(self) -> TableSummary:
         """What the table is, how large, and what happened to it last."""
         return summarise(self._refreshed())
@@ -286,7 +403,9 @@ class Table:
     def _told(self, once: Callable[[], C], request: WriteRequest, on_conflict: str) -> C:
         """Run a write, again if it is to be, and tell how far it is."""
         with progress(f"{request.operation} of {self.name}"):
-            return redone(once, on_conflict, self._clock)
+            done = redone(once, on_conflict, self._clock)
+            compact_inline(self._service_call(None))
+            return done
 
     def _delete_on_spark(self, keys: object, condition: str | None, request: WriteRequest) -> Commit | None:
         from tidelake.spark.delete import delete_on_spark  # noqa: PLC0415 - an optional dependency
@@ -313,19 +432,21 @@ class Table:
         return pa.Table.from_batches(found, schema=rows.schema), known
 
     def _request(self, operation: str, metadata: Mapping[str, str] | None, txn: tuple[str, int] | None) -> WriteRequest:
-        properties = self._source.config.properties
-        files = FileOptions(
-            log_format=properties.get("hoodie.logfile.data.block.format", "parquet"),
-            max_log_bytes=LOG_FILE_BYTES.of(properties),
-            max_block_bytes=LOG_BLOCK_BYTES.of(properties),
-        )
         return WriteRequest(
             operation,
             dict(metadata or {}),
-            files,
+            self._file_options(),
             self._source.config.event_time_field,
             txn=make_txn(txn),
             options=self._options,
+        )
+
+    def _file_options(self) -> FileOptions:
+        properties = self._source.config.properties
+        return FileOptions(
+            log_format=properties.get("hoodie.logfile.data.block.format", "parquet"),
+            max_log_bytes=LOG_FILE_BYTES.of(properties),
+            max_block_bytes=LOG_BLOCK_BYTES.of(properties),
         )
 
     def _refreshed(self) -> TableSource:
@@ -344,12 +465,16 @@ def open_table(
 ) -> Table:
     """Open a table that exists. With a Spark session bound, work runs on Spark; without one, in process, no JVM.
 
-    ``options`` are those of a writer: heartbeats and locks, under Apache Hudi's names (``hoodie.write.lock.provider``).
+    ``options`` are those of a writer and of services, under Apache Hudi's names (``hoodie.write.lock.provider``,
+    ``hoodie.compaction.target.io``).
     ``storage`` and ``clock`` are injected by tests; ``storage_options`` are credentials and endpoints of object stores.
     """
     ticking = clock or SystemClock()
     opened = storage if storage is not None else open_storage(str(path), storage_options, ticking)
-    return Table(TableSource.load(opened), ticking, spark, writer_options(options or {}))
+    given = {key: str(value) for key, value in (options or {}).items()}
+    service = {key: value for key, value in given.items() if is_service_option(key)}
+    writing = {key: value for key, value in given.items() if key not in service}
+    return Table(TableSource.load(opened), ticking, spark, writer_options(writing), service)
 
 
 def create_table(
@@ -370,11 +495,11 @@ def create_table(
 ) -> Table:
     """Make a table. ``schema`` is a pyarrow schema, a Spark StructType or DDL text (``"id bigint, name string"``).
 
-    ``options`` are properties of the table, which it keeps, and options of a writer, which the returned handle has.
+    ``options`` are properties of the table, which it keeps, and options of writers and services, which the handle has.
     ``partition_by={"at": "yyyy/MM/dd"}`` makes partitions of a time by a date format, as Apache Hudi's timestamp key
     generator does.
     """
-    writing = {option.key for option in WRITE_OPTIONS}
+    handles = {option.key for option in WRITE_OPTIONS} | {option.key for option in SERVICE_OPTIONS}
     given = {**_time_format(partition_by), **{key: str(value) for key, value in (options or {}).items()}}
     ticking = clock or SystemClock()
     opened = storage if storage is not None else open_storage(str(path), storage_options, ticking)
@@ -387,9 +512,10 @@ def create_table(
         table_type=table_type,
         ordering_fields=_names(ordering_fields),
         event_time_field=event_time_field,
-        options={key: value for key, value in given.items() if key not in writing},
+        options={key: value for key, value in given.items() if key not in handles},
     )
-    own = {key: value for key, value in given.items() if key in writing}
+    begin_cursors(opened)
+    own = {key: value for key, value in given.items() if key in handles}
     return open_table(path, spark, options=own, storage=opened, clock=ticking)
 
 

@@ -165,7 +165,29 @@ class Transitions:
             if done is not None:
                 self._sweep(leftovers)
                 return done
-        raise ConflictError(f"other writers took {TURNS} turns in a row", table=self._storage.uri, hint="try again")
+        raise self._too_many_turns()
+
+    def take_turn(self, check: Callable[[Timeline], None]) -> None:
+        """Have a turn that names nothing: whoever decided before it, and has not had its own turn, must decide again."""
+        with self._lock.held():
+            for _ in range(TURNS):
+                head, version = self.finish_last_turn()
+                timeline = self.load()
+                check(timeline)
+                nonce = self._clock.new_id()
+                new = Head(head.n + 1, "", "", max(timeline.greatest_time, head.completion, head.instant), nonce)
+                try:
+                    self._storage.put_if_match(HEAD_FILE, new.encode(), version)
+                except UnavailableError as error:
+                    if not isinstance(error, PreconditionError) and not error.retryable:
+                        raise
+                    if read_head(self._storage, "", nonce)[0].nonce != nonce:
+                        continue  # lost, or had and passed: one more does no harm
+                return
+        raise self._too_many_turns()
+
+    def _too_many_turns(self) -> ConflictError:
+        return ConflictError(f"other writers took {TURNS} turns in a row", table=self._storage.uri, hint="try again")
 
     def _take_plan_time(self, floor: str) -> str:
         """An instant for a plan: its heartbeat is put as a write's is, so that no write has the same instant."""

@@ -78,9 +78,9 @@ def write_base(
     data = encode_base(rows, context)
     puts.put(path, data)
     old = None if previous is None else previous.rpartition("_")[2].partition(".")[0]
-    bounds = _event_bounds(rows, context)
+    bounds = event_bounds(rows, context)
     return replace(
-        _stat(name.file_id, path, partition_path, len(data), rows.num_rows),
+        file_stat(name.file_id, path, partition_path, len(data), rows.num_rows),
         prev_commit=old or "null",
         num_inserts=rows.num_rows if previous is None else 0,
         prev_base_file=previous,
@@ -99,7 +99,7 @@ def encode_base(rows: pa.Table, context: WriteContext) -> memoryview:
         bloom = encode_bloom(build_bloom(keys, error_rate=1e-3)) if context.files.has_bloom else None
         footer = replace(footer, bloom_text=bloom, bloom_type=DYNAMIC, min_key=low, max_key=high)
     sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, rows.schema, **_parquet_options(rows, context)) as writer:
+    with pq.ParquetWriter(sink, rows.schema, **parquet_options(rows, context)) as writer:
         writer.write_table(rows, row_group_size=context.files.row_group_rows)
         writer.add_key_value_metadata(encode_footer(footer))
     return memoryview(sink.getvalue())
@@ -131,9 +131,9 @@ def write_log(
     data = blocks[0] if len(blocks) == 1 else b"".join(blocks)
     puts.put(path, data)
     removed = 0 if deletes is None else len(deletes)
-    bounds = _event_bounds(rows, context)
+    bounds = event_bounds(rows, context)
     return replace(
-        _stat(name.file_id, path, partition_path, len(data), rows.num_rows),
+        file_stat(name.file_id, path, partition_path, len(data), rows.num_rows),
         prev_commit=context.instant,
         num_update_writes=rows.num_rows,
         num_deletes=removed,
@@ -153,11 +153,11 @@ def _data_block(rows: pa.Table, context: WriteContext, headers: dict[HeaderKey, 
         return LogBlock(BlockType.AVRO_DATA, headers, content)
     sink = pa.BufferOutputStream()
     # Nobody asks for statistics within a block, and dictionaries do not pay in a small one.
-    pq.write_table(rows, sink, write_statistics=False, **_parquet_options(rows, context))
+    pq.write_table(rows, sink, write_statistics=False, **parquet_options(rows, context))
     return LogBlock(BlockType.PARQUET_DATA, headers, sink.getvalue().to_pybytes())
 
 
-def _parquet_options(rows: pa.Table, context: WriteContext) -> dict[str, Any]:
+def parquet_options(rows: pa.Table, context: WriteContext) -> dict[str, Any]:
     """Settings of the parquet writer; a dictionary of values that are mostly different is only work."""
     is_small, is_tiny = rows.num_rows < _SMALL_ROWS, rows.num_rows < _TINY_ROWS
     return {
@@ -177,7 +177,7 @@ def _repeats(column: pa.ChunkedArray) -> bool:
     return bool(pc.count_distinct(sample, mode="all").as_py() <= len(sample) // 2)
 
 
-def _stat(file_id: str, path: str, partition_path: str, size: int, rows: int) -> WriteStat:
+def file_stat(file_id: str, path: str, partition_path: str, size: int, rows: int) -> WriteStat:
     """A file's statistics; every number that Apache Hudi unboxes is there."""
     return WriteStat(
         file_id=file_id,
@@ -203,7 +203,7 @@ def _stat(file_id: str, path: str, partition_path: str, size: int, rows: int) ->
     )
 
 
-def _event_bounds(rows: pa.Table, context: WriteContext) -> tuple[int | None, int | None]:
+def event_bounds(rows: pa.Table, context: WriteContext) -> tuple[int | None, int | None]:
     """The least and greatest event time of the rows, in milliseconds, if the table has an event-time field."""
     field = context.event_time_field
     if field is None or rows.num_rows == 0:

@@ -21,10 +21,13 @@ from tidelake.format.service_metadata import RollbackMetadata, RollbackPartition
 from tidelake.locking import Lock
 from tidelake.storage import Storage, ensure_object
 from tidelake.timeline import WRITE_ACTIONS, Instant, Timeline, TimelineReader
+from tidelake.timeline.claim import free_claim
 from tidelake.timeline.transitions import HEARTBEAT_DIR, Publication, Published, Transitions
 from tidelake.write.files import MARKER_DIR, MARKERS
 
 _SYNC = b"tidelake-rollbck"
+PLANNED = frozenset({"compaction", "logcompaction", "clustering"})
+"""Services whose plan is a requested instant of its own."""
 
 
 def rollback(
@@ -47,7 +50,10 @@ def rollback(
 
     def decide(timeline: Timeline) -> Publication | Published:
         now = next((i for i in timeline.instants if i.requested_time == instant.requested_time and i.is_write), None)
-        known = next((i for i in timeline.takers if instant.requested_time in reader.targets(i)), None)
+        takers = [i for i in timeline.takers if instant.requested_time in reader.targets(i)]
+        if instant.pending_action in PLANNED:  # it may have been rolled back before, and run again
+            takers = [i for i in takers if not i.is_completed]
+        known = next(iter(takers), None)
         if known is not None and known.action == "rollback":
             return Published(known.requested_time, None, "")
         if now is not None and now.is_completed:
@@ -85,10 +91,18 @@ def finish_rollback(storage: Storage, config: TableConfig, clock: Clock, own: st
     for name in moves.load().names:
         if name.requested_time == target and name.state is State.COMPLETED and name.action in WRITE_ACTIONS:
             storage.delete(moves.path(name))
+    # The plan of a service stays: it may be carried out again, by another executor than the one that had it.
+    service = next((n.action for n in moves.load().names if n.requested_time == target and n.action in PLANNED), None)
+    if service is not None:
+        number = free_claim(storage, target, lambda: max(map(token_number, removed), default=1))
+        if any(i.requested_time == own and i.is_completed for i in moves.load().takers):
+            return  # others have finished it, and what is there now may be a later executor's
+        removed = [path for path in removed if token_number(path) <= number]
     for path in removed:
         storage.delete(path)
-    for state in (State.INFLIGHT, State.REQUESTED):
-        storage.delete(moves.path(TimelineName(target, action, state)))
+    storage.delete(moves.path(TimelineName(target, service or action, State.INFLIGHT)))
+    if service is None:
+        storage.delete(moves.path(TimelineName(target, action, State.REQUESTED)))
     metadata = _metadata(own, plan, removed)
 
     def decide(timeline: Timeline) -> Publication | Published:
@@ -133,6 +147,14 @@ def files_of(storage: Storage, instant: str) -> list[str]:
 
 def _listed_files(storage: Storage, instant: str) -> list[str]:
     return sorted(i.path for listed in list_all(storage) for i in listed.files if _carries(i.path, instant))
+
+
+def token_number(path: str) -> int:
+    """The first part of a file's write token: of a service's files the number of the claim that made them."""
+    name = path.rpartition("/")[2]
+    parsed = parse_base_name(name) or parse_log_name(name)
+    first = "" if parsed is None else parsed.write_token.partition("-")[0]
+    return int(first) if first.isascii() and first.isdigit() else 0
 
 
 def _carries(path: str, instant: str) -> bool:

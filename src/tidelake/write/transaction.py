@@ -22,16 +22,17 @@ from tidelake.format.plans import RequestedReplaceMetadata
 from tidelake.locking import Lock, make_lock
 from tidelake.storage import Storage
 from tidelake.timeline import Instant, Timeline, TimelineReader
+from tidelake.timeline.claim import alive_since_ms
 from tidelake.timeline.transitions import HEARTBEAT_DIR, Publication, Published, Transitions
 from tidelake.write.conflicts import Footprint, check_conflicts, check_schema, check_undone
 from tidelake.write.heartbeat import beating
+from tidelake.write.intent import intent
 from tidelake.write.metadata_table import retire_metadata_table
 from tidelake.write.rollback import delete_markers, finish_rollback, marked_files, rollback
 from tidelake.write.traces import heartbeats, sweep_traces
 from tidelake.write.txn import TXN_KEY, Earlier, Txn, find_repeat
 
 _SYNC = b"tidelake-commit!"
-_JUDGE = ".hoodie/.tidelake/judge"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ class Transaction:
         self._stats: tuple[WriteStat, ...] = ()
         self._moves = Transitions(start.storage, start.config, start.clock, lock)
         self._reader = TimelineReader(start.storage, start.config)
-        profile = CommitMetadata({}, False, {}, 1, start.operation).encode(_SYNC)
+        profile = CommitMetadata({}, False, intent(start.config, start.operation), 1, start.operation).encode(_SYNC)
         requested = RequestedReplaceMetadata(version=None).encode(_SYNC) if start.action == "replacecommit" else b""
         self.instant, self.start = self._moves.begin(start.action, requested, profile)
 
@@ -245,12 +246,11 @@ def recover(
     unknown = left.keys() - {i.requested_time for i in timeline.instants}
     expired: frozenset[str] = frozenset()
     if candidates or unknown:
-        storage.put(_JUDGE, clock.new_id().encode())
-        alive_since_ms = storage.head(_JUDGE).modified_ms - dead_after_ms
-        expired = frozenset(instant for instant in unknown if left[instant].modified_ms < alive_since_ms)
+        since_ms = alive_since_ms(storage, clock, dead_after_ms)
+        expired = frozenset(instant for instant in unknown if left[instant].modified_ms < since_ms)
         for instant in candidates:
             sign_ms = _last_sign_ms(storage, config, instant)
-            if sign_ms is not None and sign_ms < alive_since_ms:
+            if sign_ms is not None and sign_ms < since_ms:
                 try:
                     rollback(storage, config, clock, instant, lock)
                 except ConflictError:

@@ -1,5 +1,7 @@
 """A user takes a write back: one that is pending, however lively it looks, or the last one that completed.
 
+Of a pending table service what its executor did is taken back; its plan stays, and can be carried out again.
+
 A completed write goes only while nothing knows of it: no write completed after it, nothing was begun since that may have
 read it, and no savepoint keeps it. A clean since then may have removed what the write replaced, so it counts, too. Whoever
 begins a write at this very moment finds out when it commits (``conflicts.py``).
@@ -12,7 +14,7 @@ from tidelake.config import TableConfig
 from tidelake.errors import ConflictError, InvalidError, UnsupportedError
 from tidelake.locking import Lock
 from tidelake.storage import Storage
-from tidelake.timeline import WRITE_ACTIONS, Instant, Timeline, TimelineReader, load_timeline
+from tidelake.timeline import Instant, Timeline, TimelineReader, load_timeline
 from tidelake.write.conflicts import SERVICES
 from tidelake.write.metadata_table import retire_metadata_table
 from tidelake.write.rollback import rollback
@@ -38,11 +40,11 @@ def undo(storage: Storage, config: TableConfig, clock: Clock, requested_time: st
 
 
 def _refuse_services(instant: Instant, reader: TimelineReader) -> None:
-    is_planned = instant.pending_action is not None and instant.pending_action not in WRITE_ACTIONS
-    if is_planned or (instant.is_completed and reader.commit(instant).operation_type in {*SERVICES, "CLUSTER"}):
+    if instant.is_completed and reader.commit(instant).operation_type in {*SERVICES, "CLUSTER"}:
         raise UnsupportedError(
-            f"{instant.requested_time} is a table service and not a write: it is not rolled back",
+            f"{instant.requested_time} is a completed table service and not a write: it is not rolled back",
             instant=instant.requested_time,
+            hint="restore the table to a savepoint from before it",
         )
 
 

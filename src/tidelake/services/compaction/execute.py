@@ -1,0 +1,270 @@
+"""Compaction: schedule a plan, and carry it out. Each file group of a plan becomes a new base file of the same group.
+
+Rows keep their commit times: a compaction delivers nothing to incremental readers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from tidelake._progress import current
+from tidelake.config import COMPACT_INLINE, COMPACTION_STRATEGY, TableType
+from tidelake.errors import ConflictError, InvalidError, MissingFileError, TidelakeError
+from tidelake.filegroup import BaseFile, FileSlice, LogFile
+from tidelake.filegroup.listing import list_partitions
+from tidelake.format.avro_record import decode_record
+from tidelake.format.commit_metadata import CommitMetadata, WriteStat
+from tidelake.format.names import BaseFileName, State, parse_base_name, parse_log_name
+from tidelake.format.plans import CompactionOperation, CompactionPlan
+from tidelake.merge import merge_spec
+from tidelake.query import ScanPlan, TableSource, plan_slices, read_slice, table_schema
+from tidelake.schema import with_meta
+from tidelake.services.compaction.plan import CompactionPlanner, describe, encode_plan
+from tidelake.services.compaction.strategies import HUDI_NAMES
+from tidelake.services.compaction.trigger import compaction_due
+from tidelake.services.context import ServiceCall
+from tidelake.services.execution import Done, Executing, Token, carry_out, pending_plans
+from tidelake.services.kinds import COMPACTION
+from tidelake.services.planner import Outcome
+from tidelake.services.report import ServicePlan
+from tidelake.services.strategy import make_strategy
+from tidelake.storage import Storage
+from tidelake.timeline import Timeline
+from tidelake.timeline.transitions import Publication, Published
+from tidelake.write.base_stream import write_base_stream
+from tidelake.write.context import WriteContext
+from tidelake.write.files import put_markers
+from tidelake.write.transaction import Commit, recover
+
+_LOG = logging.getLogger("tidelake.services")
+_SYNC = b"tidelake-compact"
+_TRIES = 3
+"""How often a compaction starts anew because the table's schema changed under it."""
+
+
+def plan_compaction(call: ServiceCall, source: TableSource) -> Outcome:
+    """What a compaction would take now."""
+    return compaction_planner(call, source).run(source)
+
+
+def schedule_compaction(call: ServiceCall, *, dry_run: bool = False) -> ServicePlan | None:
+    """Publish a plan; None if there is nothing to compact. A dry run writes nothing."""
+    source = call.source()
+    _refuse_copy_on_write(source)
+    if dry_run:
+        outcome = plan_compaction(call, source)
+        return describe(outcome, None) if outcome.chosen else None
+    current().stage("plan")
+    recover(call.storage, source.config, call.clock, call.writer, call.lock())
+    made: list[Outcome] = []
+
+    def decide(timeline: Timeline) -> Publication | Published:
+        now = TableSource(source.storage, source.config, timeline, source.reader)
+        planner = compaction_planner(call, now)
+        outcome = planner.run(now)
+        made[:] = [outcome]
+        if not outcome.chosen:
+            planner.keep(now, outcome)
+            return Published("", None, "")
+        plan = encode_plan(outcome, COMPACTION_STRATEGY.of(planner.config.options))
+        return Publication(COMPACTION.action, State.REQUESTED, None, lambda _: plan.encode(_SYNC))
+
+    published = call.moves(source).publish(decide)
+    return describe(made[-1], published.instant) if published.instant else None
+
+
+def run_compaction(call: ServiceCall, instant: str | None = None) -> Commit | None:
+    """Carry out a plan: the one of an instant, or the oldest one that nobody is at; None if there is none."""
+    if instant is not None:
+        return _execute(call, instant)
+    source = call.source()
+    _refuse_copy_on_write(source)
+    live: ConflictError | None = None
+    for pending in pending_plans(source.timeline, COMPACTION):
+        try:
+            return _execute(call, pending.requested_time)
+        except ConflictError as error:
+            live = error
+    if live is not None:
+        raise live
+    return None
+
+
+def compact(call: ServiceCall) -> Commit | None:
+    """Carry out what waits, unless another is at it, then plan what else there is and carry that out.
+
+    Returns the last commit; None if there was nothing to do.
+    """
+    source = call.source()
+    _refuse_copy_on_write(source)
+    done: Commit | None = None
+    for pending in pending_plans(source.timeline, COMPACTION):
+        try:
+            done = _execute(call, pending.requested_time)
+        except ConflictError:
+            continue  # its executor lives: its file groups are left for later
+    plan = schedule_compaction(call)
+    return done if plan is None or plan.instant is None else _execute(call, plan.instant)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionJob:
+    """What every task of a compaction knows; it travels to workers."""
+
+    scan: ScanPlan
+    context: WriteContext
+    token: Token
+
+
+def compact_slice(job: CompactionJob, storage: Storage, file_slice: FileSlice, attempt: int) -> WriteStat:
+    """Fold the logs of one slice into a new base file: what every engine runs."""
+    name = BaseFileName(file_slice.file_id, job.token.text(attempt), job.context.instant)
+    partition = file_slice.partition_path
+    path = f"{partition}/{name}" if partition else str(name)
+    put_markers(storage, job.context.instant, job.token.marker_number(attempt), [(path, "MERGE")])
+    batches = read_slice(storage, job.scan, file_slice)
+    stat = write_base_stream(storage, job.context, name, partition, batches, job.scan.schema)
+    base = file_slice.base
+    return replace(
+        stat,
+        prev_commit=file_slice.base_instant,
+        prev_base_file=None if base is None else str(base.name),
+        total_log_files_compacted=len(file_slice.logs),
+        total_log_size_compacted=sum(log.size_bytes for log in file_slice.logs),
+        total_log_blocks=len(file_slice.logs),
+    )
+
+
+def compact_inline(call: ServiceCall) -> None:
+    """After a write: compact if the table asks for it (``hoodie.compact.inline``) and it is due.
+
+    The write is true whatever comes of it: what fails here is told in the log, and done by the next one.
+    """
+    if not COMPACT_INLINE.of(call.options):
+        return
+    source = call.source()
+    config = call.config(source)
+    if source.config.table_type is TableType.COPY_ON_WRITE or compaction_due(source, config) is None:
+        return
+    try:
+        compact(call)
+    except TidelakeError as error:
+        _LOG.warning("the compaction after a write of %s failed: %s", source.config.name, error)
+
+
+def compaction_planner(call: ServiceCall, source: TableSource) -> CompactionPlanner:
+    """The planner that the table's and the call's options ask for."""
+    config = call.config(source)
+    return CompactionPlanner(config, make_strategy(COMPACTION_STRATEGY.of(config.options), HUDI_NAMES))
+
+
+def _execute(call: ServiceCall, instant: str) -> Commit:
+    for _ in range(_TRIES - 1):
+        try:
+            return carry_out(call, COMPACTION, instant, _partitions, partial(_work, call), _check)
+        except _SchemaChangedError:
+            continue
+    return carry_out(call, COMPACTION, instant, _partitions, partial(_work, call), _check)
+
+
+class _SchemaChangedError(ConflictError):
+    """A writer added a column, or widened one, while the files were written."""
+
+
+def _partitions(plan: bytes) -> Iterable[str]:
+    return (op.partition_path or "" for op in _operations(plan))
+
+
+def _operations(plan: bytes) -> tuple[CompactionOperation, ...]:
+    return decode_record(CompactionPlan, plan).operations or ()
+
+
+def _work(call: ServiceCall, executing: Executing) -> Done:
+    source = executing.source
+    slices = _slices(source, _operations(executing.plan))
+    schema = table_schema(source).declared
+    context = WriteContext(
+        source.config,
+        schema,
+        merge_spec(source.config, with_meta(schema)),
+        executing.instant,
+        call.files,
+        source.config.event_time_field,
+        source.config.buckets,
+    )
+    job = CompactionJob(plan_slices(source, slices).only(()), context, executing.token)
+    current().stage("compact file groups", len(slices))
+    sizes = [file_slice.size_bytes for file_slice in slices]
+    stats = call.runner.run(call.storage, partial(compact_slice, job), slices, sizes)
+    by_partition: dict[str, tuple[WriteStat, ...]] = {}
+    for stat in stats:
+        part = stat.partition_path or ""
+        by_partition[part] = (*by_partition.get(part, ()), stat)
+    current().stage("commit")
+    return Done(tuple(stats), CommitMetadata(by_partition, True, {"schema": context.schema_text}, 1, "COMPACT"))
+
+
+def _check(executing: Executing, timeline: Timeline) -> None:
+    """The table has the schema of its latest commit by requested time: this one must not hide a column."""
+    source = executing.source
+    now = TableSource(source.storage, source.config, timeline, source.reader)
+    if table_schema(now).declared != table_schema(source).declared:
+        raise _SchemaChangedError(
+            "a writer changed the table's schema while it was compacted", instant=executing.instant
+        )
+
+
+def _slices(source: TableSource, operations: tuple[CompactionOperation, ...]) -> list[FileSlice]:
+    """The slices that a plan names, with the sizes that storage and their commits say."""
+    partitions = sorted({op.partition_path or "" for op in operations})
+    sizes = {
+        info.path: info.size_bytes for listed in list_partitions(source.storage, partitions) for info in listed.files
+    }
+    logs = {
+        parsed.instant for op in operations for name in op.delta_file_paths or () if (parsed := parse_log_name(name))
+    }
+    commits = source.reader.commits(tuple(i for i in source.timeline.completed_writes if i.requested_time in logs))
+    wrote = {stat.path: stat.file_size_in_bytes for commit in commits.values() for stat in commit.stats}
+    return [_slice(source, op, sizes, wrote) for op in operations]
+
+
+def _slice(
+    source: TableSource, op: CompactionOperation, sizes: dict[str, int], wrote: dict[str | None, int | None]
+) -> FileSlice:
+    partition = op.partition_path or ""
+
+    def path_of(name: str) -> str:
+        plain = name.rpartition("/")[2]
+        path = f"{partition}/{plain}" if partition else plain
+        if path not in sizes:
+            raise MissingFileError(
+                "a file that a compaction plan names is not on storage", file=path, table=source.storage.uri
+            )
+        return path
+
+    base: BaseFile | None = None
+    if op.data_file_path:
+        path = path_of(op.data_file_path)
+        parsed = parse_base_name(path.rpartition("/")[2])
+        if parsed is None:
+            raise InvalidError(f"a compaction plan names {path!r} as a base file", file=path, table=source.storage.uri)
+        base = BaseFile(path, parsed, sizes[path])
+    found: list[LogFile] = []
+    for name in op.delta_file_paths or ():
+        path = path_of(name)
+        log = parse_log_name(path.rpartition("/")[2])
+        if log is None:
+            raise InvalidError(f"a compaction plan names {path!r} as a log", file=path, table=source.storage.uri)
+        found.append(LogFile(path, log, sizes[path], wrote.get(path) or None))
+    found.sort(key=lambda log: log.name.order)
+    return FileSlice(partition, op.file_id or "", op.base_instant_time or "", base, tuple(found))
+
+
+def _refuse_copy_on_write(source: TableSource) -> None:
+    if source.config.table_type is TableType.COPY_ON_WRITE:
+        raise InvalidError(
+            "a copy-on-write table has no logs to compact", table=source.storage.uri, value=source.config.name
+        )

@@ -1,0 +1,100 @@
+"""Planning a compaction: which file groups fold their logs into a new base file. Pure; published by ``schedule.py``.
+
+The plan of an instant T holds, of each file group, exactly the logs that completed before T. It is made within the turn of
+the head that publishes it, so no log can complete in between.
+"""
+
+from __future__ import annotations
+
+from tidelake._limits import MIB
+from tidelake.filegroup import FileSlice
+from tidelake.format.plans import CompactionOperation, CompactionPlan
+from tidelake.services.kinds import COMPACTION, MARK, SOURCE
+from tidelake.services.planner import Outcome, ServicePlanner
+from tidelake.services.report import PlannedOperation, ServicePlan
+from tidelake.services.strategy import Candidate
+
+PLAN_VERSION = 2
+
+
+class CompactionPlanner(ServicePlanner):
+    """A slice is work if it has logs."""
+
+    kind = COMPACTION
+
+    def work_in(self, file_slice: FileSlice) -> str | None:
+        """Its logs."""
+        if not file_slice.logs:
+            return None
+        size = sum(log.size_bytes for log in file_slice.logs)
+        base = "no base file" if file_slice.base is None else f"a base file of {file_slice.base.size_bytes:,} bytes"
+        count = len(file_slice.logs)
+        return f"{count} log{'s' if count > 1 else ''} of {size:,} bytes on {base}"
+
+
+def encode_plan(outcome: Outcome, strategy: str) -> CompactionPlan:
+    """The plan as the timeline keeps it."""
+    extra = {MARK: "1", SOURCE: outcome.window.source, "tidelake.strategy": strategy}
+    operations = tuple(_operation(candidate) for candidate in outcome.chosen)
+    return CompactionPlan(operations, extra, PLAN_VERSION, None, False, tuple(outcome.left))
+
+
+def describe(outcome: Outcome, instant: str | None) -> ServicePlan:
+    """The plan as a user sees it."""
+    return ServicePlan(
+        COMPACTION.name,
+        instant,
+        tuple(_described(candidate) for candidate in outcome.chosen),
+        outcome.left,
+        outcome.window.source,
+        outcome.window.left,
+        outcome.window.instants,
+    )
+
+
+def describe_record(plan: CompactionPlan, instant: str) -> ServicePlan:
+    """A plan that is on the timeline, as a user sees it; it may be Apache Hudi's."""
+    operations = tuple(
+        PlannedOperation(
+            op.partition_path or "",
+            op.file_id or "",
+            op.data_file_path,
+            op.delta_file_paths or (),
+            f"{len(op.delta_file_paths or ())} logs",
+            int((op.metrics or {}).get("TOTAL_LOG_FILES_SIZE", 0)),
+        )
+        for op in plan.operations or ()
+    )
+    source = (plan.extra_metadata or {}).get(SOURCE, "foreign plan")
+    left = dict.fromkeys(plan.missing_schedule_partitions or (), "left by the plan")
+    return ServicePlan(COMPACTION.name, instant, operations, left, source)
+
+
+def _operation(candidate: Candidate) -> CompactionOperation:
+    file_slice = candidate.file_slice
+    return CompactionOperation(
+        base_instant_time=file_slice.base_instant,
+        delta_file_paths=tuple(str(log.name) for log in file_slice.logs),
+        data_file_path=None if file_slice.base is None else str(file_slice.base.name),
+        file_id=file_slice.file_id,
+        partition_path=file_slice.partition_path,
+        metrics={
+            "TOTAL_LOG_FILES": float(len(file_slice.logs)),
+            "TOTAL_IO_READ_MB": float((candidate.base_bytes + candidate.log_bytes) // MIB),
+            "TOTAL_LOG_FILES_SIZE": float(candidate.log_bytes),
+            "TOTAL_IO_WRITE_MB": float(candidate.base_bytes // MIB),
+            "TOTAL_IO_MB": float(candidate.io_bytes // MIB),
+        },
+    )
+
+
+def _described(candidate: Candidate) -> PlannedOperation:
+    file_slice = candidate.file_slice
+    return PlannedOperation(
+        file_slice.partition_path,
+        file_slice.file_id,
+        None if file_slice.base is None else str(file_slice.base.name),
+        tuple(str(log.name) for log in file_slice.logs),
+        candidate.reason,
+        file_slice.size_bytes,
+    )

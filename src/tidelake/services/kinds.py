@@ -1,0 +1,91 @@
+"""The planned services: how each names its instants, and what its plans say to the planner of the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tidelake.errors import CorruptError, TidelakeError
+from tidelake.format.avro_record import AvroRecord, decode_record
+from tidelake.format.plans import CompactionPlan, RequestedReplaceMetadata
+from tidelake.storage import Storage
+from tidelake.timeline import Instant
+
+MARK = "tidelake.planner"
+"""A key in the extra metadata of plans of ours: they record every partition that they leave work in."""
+SOURCE = "tidelake.partition.source"
+
+Groups = frozenset[tuple[str, str]]
+P = TypeVar("P", bound=AvroRecord)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFacts:
+    """What any plan says: the file groups it holds, the partitions it left work in, and whether it is ours."""
+
+    groups: Groups
+    missing: frozenset[str]
+    is_ours: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceKind:
+    """A planned service."""
+
+    name: str
+    action: str
+    """What its requested file is called."""
+    completed_action: str
+    operation: str
+    facts: Callable[[bytes], PlanFacts | None]
+    """What the bytes of its plan say; None if they are no plan of this kind."""
+
+
+def _compaction_facts(data: bytes) -> PlanFacts | None:
+    plan = _decoded(CompactionPlan, data)
+    if plan is None:
+        return None
+    groups = frozenset((op.partition_path or "", op.file_id or "") for op in plan.operations or ())
+    return PlanFacts(groups, frozenset(plan.missing_schedule_partitions or ()), MARK in (plan.extra_metadata or {}))
+
+
+def _clustering_facts(data: bytes) -> PlanFacts | None:
+    request = _decoded(RequestedReplaceMetadata, data)
+    plan = None if request is None else request.clustering_plan
+    if plan is None:
+        return None
+    groups = frozenset(
+        (part.partition_path or "", part.file_id or "")
+        for group in plan.input_groups or ()
+        for part in group.slices or ()
+    )
+    return PlanFacts(groups, frozenset(plan.missing_schedule_partitions or ()), MARK in (plan.extra_metadata or {}))
+
+
+def _decoded(cls: type[P], data: bytes) -> P | None:
+    try:
+        return decode_record(cls, data)
+    except TidelakeError:
+        return None
+
+
+COMPACTION = ServiceKind("compaction", "compaction", "commit", "COMPACT", _compaction_facts)
+LOG_COMPACTION = ServiceKind("logcompaction", "logcompaction", "deltacommit", "LOG_COMPACT", _compaction_facts)
+CLUSTERING = ServiceKind("clustering", "clustering", "replacecommit", "CLUSTER", _clustering_facts)
+KINDS = (COMPACTION, LOG_COMPACTION, CLUSTERING)
+
+
+def pending_groups(storage: Storage, timeline_dir: str, pending: tuple[Instant, ...]) -> dict[tuple[str, str], str]:
+    """The file groups that pending plans of any kind hold, with the instant of the plan."""
+    held: dict[tuple[str, str], str] = {}
+    for instant in pending:
+        kind = next((kind for kind in KINDS if kind.action == instant.pending_action), None)
+        if kind is None:
+            continue
+        path = f"{timeline_dir}/{instant.requested_file_name}"
+        facts = kind.facts(storage.get(path))
+        if facts is None:
+            raise CorruptError("a pending plan cannot be read", file=path, instant=instant.requested_time)
+        held.update(dict.fromkeys(facts.groups, instant.requested_time))
+    return held

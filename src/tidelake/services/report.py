@@ -1,0 +1,55 @@
+"""What a user sees of a plan: its operations with their reasons, and what it leaves for later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedOperation:
+    """One file group of a plan."""
+
+    partition_path: str
+    file_id: str
+    base_file: str | None
+    logs: tuple[str, ...]
+    reason: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePlan:
+    """What a service will do, or, in a dry run, would do. ``instant`` is None in a dry run."""
+
+    service: str
+    instant: str | None
+    operations: tuple[PlannedOperation, ...]
+    left: Mapping[str, str] = field(default_factory=dict)
+    """Partitions in which work is left for the next plan, with the reason."""
+    partition_source: str = "incremental"
+    window_start: str | None = None
+    commits: tuple[str, ...] = ()
+    """The commits, by requested time, in the window that was looked at."""
+
+    @property
+    def missing_partitions(self) -> tuple[str, ...]:
+        """Partitions with work that this plan leaves."""
+        return tuple(self.left)
+
+    @property
+    def bytes(self) -> int:
+        """The bytes that the plan reads."""
+        return sum(op.bytes for op in self.operations)
+
+    def __str__(self) -> str:
+        name = self.instant or "dry run"
+        lines = [
+            f"{self.service} ({name}): {len(self.operations)} file groups, {self.bytes:,} bytes, "
+            f"partitions: {self.partition_source}"
+        ]
+        if self.window_start is not None:
+            lines.append(f"  looked at {len(self.commits)} commits completed since {self.window_start}")
+        lines += [f"  {op.partition_path or '.'} {op.file_id}: {op.reason}" for op in self.operations]
+        lines += [f"  left for later: {path or '.'} ({reason})" for path, reason in self.left.items()]
+        return "\n".join(lines)
