@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from tidelake.config import TableConfig, parse_table_config
 from tidelake.errors import CorruptError, NotATableError, NotFoundError, TidelakeError, UnsupportedError
@@ -125,7 +125,7 @@ class TimelineReader:
         path = f"{self._config.timeline_dir}/{file_name}"
         try:
             data = self._storage.get(path)
-            return cast(R, _decoded(cls, data)) if len(data) <= _KEPT_BYTES else decode_record(cls, data)
+            return cast(R, _decoded(cast(Any, cls), data)) if len(data) <= _KEPT_BYTES else decode_record(cls, data)
         except TidelakeError as error:
             raise error.with_context(table=self._storage.uri, file=path, instant=file_name.split("_")[0]) from None
 
