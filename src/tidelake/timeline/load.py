@@ -29,7 +29,7 @@ from tidelake.format.names import (
     TimelineName,
     parse_timeline_name,
 )
-from tidelake.format.plans import RestorePlan, RollbackPlan
+from tidelake.format.plans import InstantInfo, RestorePlan, RollbackPlan
 from tidelake.format.properties import check_table_properties, decode_properties
 from tidelake.format.service_metadata import RestoreMetadata, RollbackMetadata
 from tidelake.storage import Storage
@@ -150,6 +150,15 @@ class TimelineReader:
         if taker.requested_time not in self._targets:
             self._targets[taker.requested_time] = self._read_targets(taker)
         return self._targets[taker.requested_time]
+
+    def restored(self, restore: Instant) -> tuple[InstantInfo, ...]:
+        """The instants that a restore takes back, each with its action then."""
+        try:
+            return self.record(RestorePlan, restore.requested_file_name).instants_to_rollback
+        except NotFoundError:
+            if not restore.is_completed:
+                return ()
+        return self.record(RestoreMetadata, restore.file_name).restore_instant_info
 
     def _read_targets(self, taker: Instant) -> tuple[str, ...]:
         is_rollback = taker.action == "rollback"
