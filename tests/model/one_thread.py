@@ -16,6 +16,8 @@ POOLS = (
     "tidelake.filegroup.listing",
     "tidelake.filegroup.view",
     "tidelake.query.source",
+    "tidelake.engine.tasks",
+    "tidelake.services.execution",
     "tidelake.services.clean.execute",
 )
 

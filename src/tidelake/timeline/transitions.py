@@ -61,11 +61,12 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a turn made true."""
+    """What a turn made true; ``turn`` is its number, 0 if it was made true before."""
 
     instant: str
     completion: str | None
     file: str
+    turn: int = 0
 
 
 Decide = Callable[[Timeline], Publication | Published]
@@ -236,7 +237,7 @@ class Transitions:
                     self._storage.delete(staged)
                 return None
         self._complete(new, content)
-        return Published(instant, completion, name)
+        return Published(instant, completion, name, new.n)
 
     def _was_ours(self, new: Head) -> bool:
         """After a turn that was lost or whose answer was: did the head become ours?"""

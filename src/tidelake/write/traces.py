@@ -6,6 +6,7 @@
 - A write that was taken for dead, rolled back, and woke up: it may make more files and markers before it fails at its
   commit, or dies. Its instant is condemned for ever, so whatever its markers name may go at any time.
 - A heartbeat whose writer died before it requested anything; it goes when it has expired.
+- The claim and the heartbeat of a service that completed, and died before it removed them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterable
 from tidelake.storage import Storage
 from tidelake.storage.port import ObjectInfo
 from tidelake.timeline import Instant, Timeline, TimelineReader
+from tidelake.timeline.claim import CLAIM_DIR
 from tidelake.timeline.transitions import HEARTBEAT_DIR
 from tidelake.write.files import MARKER_DIR
 from tidelake.write.rollback import delete_markers, files_of, marked_files
@@ -46,6 +48,7 @@ def sweep_traces(
     ended = {i.requested_time for i in timeline.instants} | rolled_back | expired
     for instant in left:
         if instant in ended and instant not in pending:
+            storage.delete(f"{CLAIM_DIR}/{instant}")
             storage.delete(f"{HEARTBEAT_DIR}/{instant}")
 
 
