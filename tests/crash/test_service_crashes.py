@@ -207,8 +207,10 @@ def _examine(case: Case, world: World, told: str) -> None:
     assert crashed in (whole.before, after), "P1: readers saw a part"
     assert told != "ok" or crashed == after, "a service that returned is not done"
     world.clock.advance(EXPIRED_S)
-    watched = FaultyStorage(storage, clock=world.clock, on_operation=Watch(storage, [whole.before, after]))
-    case.run(world.open(watched))
+    # A reader between any two operations is slow: in the sample it is there every fourth time.
+    is_watched = IS_DEEP or len(_EXAMINED) % 4 == 0
+    watch = Watch(storage, [whole.before, after]) if is_watched else None
+    case.run(world.open(FaultyStorage(storage, clock=world.clock, on_operation=watch)))
     assert state(storage) == after, "P5: the service run again did not bring the table to its end"
     finish(world)
     table = world.open()
@@ -264,7 +266,7 @@ def test_crash_of_a_restore_is_finished_by_the_next_writer(case: Case) -> None:
         found = state(world.storage)
         whole = measured(case)
         assert found in (whole.after, {**whole.before, 100: ("next", 1)}), at
-        assert not world.open().timeline.pending, at
+        assert {i.pending_action for i in world.open().timeline.pending} <= {"compaction"}, at
         if found == whole.after:
             assert data_files(world.storage) == whole.files, at
         seen.add(found == whole.after)

@@ -50,6 +50,7 @@ def make_savepoint(
 ) -> Savepoint:
     """Keep the state as of a completed write, by default the last requested one; one that is kept already stays as it is."""
     moves = Transitions(storage, config, clock, lock)
+    inflight: str | None = None
     for _ in range(TRIES):
         recover(storage, config, clock, options, lock)
         finish_cleans(storage, config, clock, lock)
@@ -57,15 +58,16 @@ def make_savepoint(
         timeline = moves.load()
         target = _target(timeline, instant, storage)
         maker = _Maker(storage, config, target, user, comment, clock.now_ms())
-        maker.files(timeline)  # refused before anything is written, and listed outside of the turn
-        inflight = moves.path(TimelineName(target, "savepoint", State.INFLIGHT))
-        ensure_object(storage, inflight, b"")
         try:
+            maker.files(timeline)  # refused before anything is written, and listed outside of the turn
+            inflight = moves.path(TimelineName(target, "savepoint", State.INFLIGHT))
+            ensure_object(storage, inflight, b"")
             moves.publish(maker.decide)
         except UnsettledError:
             continue
         except (InvalidError, MissingFileError):
-            storage.delete(inflight)
+            if inflight is not None:
+                storage.delete(inflight)
             raise
         made = next((s for s in list_savepoints(storage, config) if s.instant == target), None)
         if made is not None:
