@@ -7,11 +7,12 @@ refused; one that comes later sees it. A savepoint that died half-way is an infl
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tidelake._clock import Clock
 from tidelake.config import TableConfig, WriterOptions
-from tidelake.errors import ConflictError, InvalidError, MissingFileError
+from tidelake.errors import ConflictError, InvalidError, MissingFileError, NotFoundError
 from tidelake.filegroup import TableView, ViewPoint
 from tidelake.format.names import State, TimelineName
 from tidelake.format.service_metadata import SavepointMetadata, SavepointPartitionMetadata
@@ -130,7 +131,11 @@ class _Maker:
 def list_savepoints(storage: Storage, config: TableConfig) -> tuple[Savepoint, ...]:
     """The savepoints, by the commit that each keeps."""
     reader = TimelineReader(storage, config)
-    return tuple(_read(reader, i) for i in load_timeline(storage, config).of_action("savepoint"))
+    found: list[Savepoint] = []
+    for instant in load_timeline(storage, config).of_action("savepoint"):
+        with suppress(NotFoundError):  # dropped since the timeline was listed
+            found.append(_read(reader, instant))
+    return tuple(found)
 
 
 def _read(reader: TimelineReader, instant: Instant) -> Savepoint:
