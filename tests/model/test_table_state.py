@@ -176,6 +176,7 @@ OPERATIONS = [
     "insert_overwrite",
     "insert_overwrite_table",
     "delete_partitions",
+    "compact",
 ]
 
 
@@ -187,7 +188,7 @@ class Life:
         self.clock = ManualClock(seed=seed)
         self.storage = MemoryStorage(clock=self.clock)
         self.told: list[str] = []
-        kind = self.random.choice(["MERGE_ON_READ", "COPY_ON_WRITE"])
+        self.kind = self.random.choice(["MERGE_ON_READ", "COPY_ON_WRITE"])
         index = self.random.choice(["SIMPLE", "BUCKET", "GLOBAL_SIMPLE"])
         tl.create_table(
             "memory",
@@ -197,7 +198,7 @@ class Life:
             partition_by="day",
             ordering_fields="ts",
             event_time_field="ts",
-            table_type=kind,
+            table_type=self.kind,
             options={"hoodie.index.type": index, "hoodie.payload.event.time.unit": "ms"},
             storage=self.storage,
             clock=self.clock,
@@ -221,6 +222,9 @@ class Life:
             if last is not None:
                 with suppress(tl.ConflictError):  # a write that died is pending
                     table.rollback(last.requested_time)
+        elif verb == "compact":
+            if self.kind == "MERGE_ON_READ":
+                table.compact()
         elif verb == "delete":
             table.delete([self.random.randrange(12)])
         elif verb == "delete_partitions":

@@ -57,7 +57,7 @@ def _audit_one(source: TableSource, planner: ServicePlanner, repair: bool) -> tu
     kind = planner.kind
     finder = WindowFinder(source.storage, source.config, source.timeline, source.reader, kind)
     window = finder.find(read_cursor(source.storage, kind.name))
-    working = {s.partition_path for s in source.view().slices() if planner.work_in(s) is not None}
+    working = {s.partition_path for s in source.view().listed_slices() if planner.work_in(s) is not None}
     if window.partitions is None:
         return (), len(working)  # the next plan looks at everything
     planned = {

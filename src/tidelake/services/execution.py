@@ -11,11 +11,12 @@ import hashlib
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidelake.errors import ConflictError, InvalidError, NotFoundError, TidelakeError, UnavailableError
+from tidelake.filegroup import keep_state
 from tidelake.filegroup.listing import list_partitions
-from tidelake.format.commit_metadata import CommitMetadata, WriteStat
+from tidelake.format.commit_metadata import WRITER_KEY, CommitMetadata, WriteStat
 from tidelake.format.names import State, TimelineName, parse_base_name, parse_log_name
 from tidelake.query import TableSource
 from tidelake.services.context import ServiceCall
@@ -177,6 +178,8 @@ def _complete(
     named = {stat.path for stat in done.stats}
     carrying = files_carrying(call.storage, partitions, claim.instant)
     _remove(call.storage, (p for p in carrying if p not in named and (token.made(p) or _is_lower(p, token))))
+    extra = {**(done.metadata.extra_metadata or {}), WRITER_KEY: claim.instant}
+    metadata = replace(done.metadata, extra_metadata=extra)
 
     def decide(timeline: Timeline) -> Publication | Published:
         mine = completed(timeline, kind, claim.instant)
@@ -193,9 +196,10 @@ def _complete(
         _refuse_missing(call.storage, done.stats)
         check(executing, timeline)
         retire_metadata_table(call.storage, call.clock)
-        return Publication(kind.completed_action, State.COMPLETED, claim.instant, lambda _: done.metadata.encode(_SYNC))
+        return Publication(kind.completed_action, State.COMPLETED, claim.instant, lambda _: metadata.encode(_SYNC))
 
     published = moves.publish(decide)
+    keep_state(call.storage, source.config, source.reader)
     with suppress(UnavailableError):
         found = completed(moves.load(), kind, claim.instant)
         if found is not None and not _is_ours(source, found, token):

@@ -375,6 +375,37 @@ def test_scan_from_the_state_a_log_cut_short_is_noticed_when_it_is_read() -> Non
     assert error.value.file == log
 
 
+def test_compaction_planned_in_full_starts_from_the_state_and_leaves_one() -> None:
+    """A plan that looks at all partitions lists them once; what it found is there for the next one."""
+    clock = ManualClock()
+    table = make(clock)
+    table.bulk_insert(many(5))
+    clock.advance(1)
+    table.upsert(many(2))
+    storage = storage_of(table)
+    full = {**NEVER, "hoodie.table.services.incremental.enabled": "false"}
+    counting = FaultyStorage(storage)
+    planner = tl.open_table("memory", storage=counting, clock=clock, options=full)
+    assert planner.compact(dry_run=True) is not None
+    assert folders(counting) != set()
+    assert states(storage) == [], "a dry run writes nothing"
+    planner.schedule_compaction()
+    assert len(states(storage)) == 1
+    clock.advance(1)
+    table.upsert(many(2, start=2))
+    counting.reset()
+    assert planner.compact(dry_run=True) is not None
+    assert folders(counting) == set()
+    compacted = planner.run_compaction()
+    assert compacted is not None
+    assert len(states(storage)) == 2
+    state = loaded(storage)
+    assert shown(state) == listed(storage)
+    assert state is not None
+    assert state.is_stored
+    assert compacted.requested_time not in [row["last_requested"] for row in state.statistics().to_pylist()]
+
+
 def test_state_encoded_twice_is_the_same() -> None:
     """Two processes that store the same point store the same bytes."""
     _, _, storage = written()

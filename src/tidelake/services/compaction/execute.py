@@ -59,13 +59,13 @@ def schedule_compaction(call: ServiceCall, *, dry_run: bool = False) -> ServiceP
         return describe(outcome, None) if outcome.chosen else None
     current().stage("plan")
     recover(call.storage, source.config, call.clock, call.writer, call.lock())
-    made: list[Outcome] = []
+    made: list[tuple[CompactionPlanner, Outcome]] = []
 
     def decide(timeline: Timeline) -> Publication | Published:
         now = TableSource(source.storage, source.config, timeline, source.reader)
         planner = compaction_planner(call, now)
         outcome = planner.run(now)
-        made[:] = [outcome]
+        made[:] = [(planner, outcome)]
         if not outcome.chosen:
             planner.keep(now, outcome)
             return Published("", None, "")
@@ -73,7 +73,9 @@ def schedule_compaction(call: ServiceCall, *, dry_run: bool = False) -> ServiceP
         return Publication(COMPACTION.action, State.REQUESTED, None, lambda _: plan.encode(_SYNC))
 
     published = call.moves(source).publish(decide)
-    return describe(made[-1], published.instant) if published.instant else None
+    planner, outcome = made[-1]
+    planner.keep_state(call.storage)
+    return describe(outcome, published.instant) if published.instant else None
 
 
 def run_compaction(call: ServiceCall, instant: str | None = None) -> Commit | None:
