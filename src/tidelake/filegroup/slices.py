@@ -49,6 +49,8 @@ class FileSlice:
     base_instant: str
     base: BaseFile | None
     logs: tuple[LogFile, ...]
+    is_unsettled: bool = False
+    """Whether a log was begun before the base file was there; only writers ask (``write/lookup.py``)."""
 
     @property
     def files(self) -> tuple[BaseFile | LogFile, ...]:

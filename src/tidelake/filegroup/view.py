@@ -42,7 +42,7 @@ from tidelake.filegroup.state_fold import fold
 from tidelake.filegroup.state_store import newest_state
 from tidelake.filegroup.state_table import TableState
 from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata
-from tidelake.format.service_metadata import CleanMetadata
+from tidelake.format.service_metadata import CLEAN_EARLIEST, CleanMetadata
 from tidelake.storage import Storage
 from tidelake.timeline import Instant, Timeline, TimelineReader
 
@@ -167,10 +167,12 @@ class TableView:
             yield from self.latest_of(listed)
 
     def all_slices(self) -> Iterator[FileSlice]:
-        """Every slice of every visible file group, oldest first; replaced groups are left out."""
+        """Every slice of every visible file group, oldest first; replaced groups and cleaned slices are left out."""
         for listed in list_all(self._storage):
             for slices in self._groups(listed):
-                yield from slices
+                latest = slices.pop()
+                yield from (each for each in slices if not all(file.is_missing for file in each.files))
+                yield latest
 
     def _listed(self, constraint: PartitionConstraint | None) -> Iterator[ListedPartition]:
         if constraint is not None and self._codec.fields and self._codec.is_prunable:
@@ -265,14 +267,21 @@ class TableView:
         return True
 
     def _refuse_cleaned_point(self) -> None:
+        """Refuse a point of which files were cleaned: one before what a clean retained, unless a savepoint keeps it."""
         point = self.point.as_of
         if point is None and self.point.as_of_completion is not None:
             point = max((i.requested_time for i in self.instants), default=self.point.as_of_completion)
-        cleans = self._timeline.of_action("clean")
-        if point is None or not cleans:
+        elif point in self._timeline.savepoints:
             return
-        retained = self._reader.record(CleanMetadata, cleans[-1].file_name).earliest_commit_to_retain
-        if retained and point < retained:
+        # A clean retains what was requested before it, so those before the point have nothing to say.
+        cleans = [i for i in self._timeline.of_action("clean") if point is not None and i.requested_time > point]
+        if point is None or not cleans or 0 < len(self._timeline.completed_writes) == len(self.instants):
+            return
+        records = [self._reader.record(CleanMetadata, i.file_name) for i in cleans]
+        retained = max(
+            max(r.earliest_commit_to_retain, (r.extra_metadata or {}).get(CLEAN_EARLIEST, "")) for r in records
+        )
+        if point < retained:
             raise MissingFileError(
                 f"files of {point} were cleaned: the earliest time that can be read is {retained}",
                 value=point,

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from tidelake.errors import ConflictError, InvalidError, NotFoundError, TidelakeError, UnavailableError
-from tidelake.filegroup import keep_state
+from tidelake.filegroup import build_state, load_state, save_state
 from tidelake.filegroup.listing import list_partitions
 from tidelake.format.commit_metadata import WRITER_KEY, CommitMetadata, WriteStat
 from tidelake.format.names import State, TimelineName, parse_base_name, parse_log_name
@@ -132,13 +132,28 @@ def carry_out(
                 executing = Executing(source, requested, plan, token)
                 return _complete(call, moves, kind, claim, paths, executing, work(executing), check)
         except Exception:
-            found = completed(moves.load(), kind, requested)
-            if found is None or not _is_ours(source, found, token):
+            # Our turn may have been had, or may still be: after one more it is on the timeline, or never will be.
+            moves.take_turn(lambda _: None)
+            done_before = completed(moves.load(), kind, requested)
+            if done_before is None or not _is_ours(source, done_before, token):
                 _give_up(call.storage, claim, token, paths)
+            if done_before is None:
                 raise
-            done_before = found
         end_claim(call.storage, requested)
         return _commit_of(source, done_before)
+
+
+def _refresh_state(source: TableSource) -> None:
+    """Store the table state as of now: the next full plan, or scan of many partitions, lists nothing.
+
+    It is derived: that it cannot be stored is no reason to say that the service failed.
+    """
+    with suppress(TidelakeError):
+        now = source.refresh()
+        state = load_state(now.storage, now.config, now.timeline, now.reader)
+        if state is None:
+            state = build_state(now.storage, now.config, now.timeline, now.reader)
+        save_state(now.storage, state)
 
 
 def completed(timeline: Timeline, kind: ServiceKind, requested: str) -> Instant | None:
@@ -199,7 +214,6 @@ def _complete(
         return Publication(kind.completed_action, State.COMPLETED, claim.instant, lambda _: metadata.encode(_SYNC))
 
     published = moves.publish(decide)
-    keep_state(call.storage, source.config, source.reader)
     with suppress(UnavailableError):
         found = completed(moves.load(), kind, claim.instant)
         if found is not None and not _is_ours(source, found, token):
@@ -207,6 +221,7 @@ def _complete(
             return _commit_of(source, found)
         delete_markers(call.storage, claim.instant)
         end_claim(call.storage, claim.instant)
+    _refresh_state(source)
     return Commit(claim.instant, published.completion or "", kind.operation, done.stats)
 
 

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tidelake.config import INCREMENTAL_SERVICES
-from tidelake.errors import UnavailableError
-from tidelake.filegroup import FileSlice, TableState, TableView, build_state, save_state
-from tidelake.filegroup.listing import list_partitions
+from tidelake.filegroup import FileSlice, TableView, load_state
+from tidelake.filegroup.listing import list_all, list_partitions
 from tidelake.query import TableSource
 from tidelake.services.cursor import Cursor, read_cursor, write_cursor
 from tidelake.services.kinds import ServiceKind, pending_groups
 from tidelake.services.strategy import Candidate, ServiceConfig, ServiceStrategy, is_incremental
 from tidelake.services.window import Window, WindowFinder
-from tidelake.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +38,6 @@ class ServicePlanner(ABC):
     def __init__(self, config: ServiceConfig, strategy: ServiceStrategy) -> None:
         self.config = config
         self.strategy = strategy
-        self.state: TableState | None = None
-        """The table state, after a pass that looked at all partitions."""
 
     @abstractmethod
     def work_in(self, file_slice: FileSlice) -> str | None:
@@ -72,12 +67,6 @@ class ServicePlanner(ABC):
                 left.setdefault(candidate.partition_path, f"{candidate.file_slice.file_id} was not chosen")
         return Outcome(window, chosen, dict(sorted(left.items())))
 
-    def keep_state(self, storage: Storage) -> None:
-        """After a pass that looked at all partitions: the next one, and full scans, need not list them."""
-        if self.state is not None:
-            with suppress(UnavailableError):
-                save_state(storage, self.state)
-
     def keep(self, source: TableSource, outcome: Outcome) -> None:
         """After a pass that made no plan: where the next one goes on."""
         times = [i.completion_time for i in source.timeline.instants if i.completion_time]
@@ -90,9 +79,17 @@ class ServicePlanner(ABC):
         view = TableView(
             source.storage, source.config, source.timeline, source.reader, checked=frozenset(window.instants)
         )
+        state = None
         if window.partitions is None:
-            self.state = view.state() or build_state(source.storage, source.config, source.timeline, source.reader)
-            yield from self.state.slices_of(tuple(self._filtered(self.state.partitions(), left)))
+            state = load_state(source.storage, source.config, source.timeline, source.reader)
+        if state is not None:
+            yield from state.slices_of(list(self._filtered(sorted(state.partitions()), left)))
+            return
+        if window.partitions is None:
+            everything = {listed.path: listed for listed in list_all(source.storage)}
+            for path in self._filtered(sorted(everything), left):
+                if path in everything:
+                    yield from view.latest_of(everything[path])
             return
         for listed in list_partitions(source.storage, self._filtered(sorted(window.partitions), left)):
             yield from view.latest_of(listed)

@@ -396,34 +396,28 @@ def test_scan_from_the_state_a_log_cut_short_is_noticed_when_it_is_read() -> Non
     assert error.value.file == log
 
 
-def test_compaction_planned_in_full_starts_from_the_state_and_leaves_one() -> None:
-    """A plan that looks at all partitions lists them once; what it found is there for the next one."""
+def test_state_after_a_compaction_is_folded_from_its_statistics() -> None:
+    """A compaction of ours has our mark: no listing; and it is no write, so that partitions look no fresher."""
     clock = ManualClock()
     table = make(clock)
     table.bulk_insert(many(5))
     clock.advance(1)
     table.upsert(many(2))
     storage = storage_of(table)
-    full = {**NEVER, "hoodie.table.services.incremental.enabled": "false"}
-    counting = FaultyStorage(storage)
-    planner = tl.open_table("memory", storage=counting, clock=clock, options=full)
-    assert planner.compact(dry_run=True) is not None
-    assert folders(counting) != set()
-    assert states(storage) == [], "a dry run writes nothing"
-    planner.schedule_compaction()
-    assert len(states(storage)) == 1
-    clock.advance(1)
-    table.upsert(many(2, start=2))
-    counting.reset()
-    assert planner.compact(dry_run=True) is not None
-    assert folders(counting) == set()
-    compacted = planner.run_compaction()
+    save(storage)
+    (before,) = states(storage)
+    kept = storage.get(before)
+    compacted = reopened(table).compact()
     assert compacted is not None
-    assert len(states(storage)) == 2
-    state = loaded(storage)
-    assert shown(state) == listed(storage)
+    for path in states(storage):
+        storage.delete(path)
+    storage.put(before, kept)
+    counting = FaultyStorage(storage)
+    state = loaded(counting)
     assert state is not None
-    assert state.is_stored
+    assert folders(counting) == set()
+    assert shown(state) == listed(storage)
+    assert all(s.base is not None and not s.logs for s in state.slices_of())
     assert compacted.requested_time not in [row["last_requested"] for row in state.statistics().to_pylist()]
 
 

@@ -59,13 +59,13 @@ def schedule_compaction(call: ServiceCall, *, dry_run: bool = False) -> ServiceP
         return describe(outcome, None) if outcome.chosen else None
     current().stage("plan")
     recover(call.storage, source.config, call.clock, call.writer, call.lock())
-    made: list[tuple[CompactionPlanner, Outcome]] = []
+    made: list[Outcome] = []
 
     def decide(timeline: Timeline) -> Publication | Published:
         now = TableSource(source.storage, source.config, timeline, source.reader)
         planner = compaction_planner(call, now)
         outcome = planner.run(now)
-        made[:] = [(planner, outcome)]
+        made[:] = [outcome]
         if not outcome.chosen:
             planner.keep(now, outcome)
             return Published("", None, "")
@@ -73,17 +73,14 @@ def schedule_compaction(call: ServiceCall, *, dry_run: bool = False) -> ServiceP
         return Publication(COMPACTION.action, State.REQUESTED, None, lambda _: plan.encode(_SYNC))
 
     published = call.moves(source).publish(decide)
-    planner, outcome = made[-1]
-    planner.keep_state(call.storage)
-    return describe(outcome, published.instant) if published.instant else None
+    return describe(made[-1], published.instant) if published.instant else None
 
 
 def run_compaction(call: ServiceCall, instant: str | None = None) -> Commit | None:
     """Carry out a plan: the one of an instant, or the oldest one that nobody is at; None if there is none."""
     if instant is not None:
         return _execute(call, instant)
-    source = call.source()
-    _refuse_copy_on_write(source)
+    source = _with_last_turn(call)
     live: ConflictError | None = None
     for pending in pending_plans(source.timeline, COMPACTION):
         try:
@@ -100,8 +97,7 @@ def compact(call: ServiceCall) -> Commit | None:
 
     Returns the last commit; None if there was nothing to do.
     """
-    source = call.source()
-    _refuse_copy_on_write(source)
+    source = _with_last_turn(call)
     done: Commit | None = None
     for pending in pending_plans(source.timeline, COMPACTION):
         try:
@@ -110,6 +106,14 @@ def compact(call: ServiceCall) -> Commit | None:
             continue  # its executor lives: its file groups are left for later
     plan = schedule_compaction(call)
     return done if plan is None or plan.instant is None else _execute(call, plan.instant)
+
+
+def _with_last_turn(call: ServiceCall) -> TableSource:
+    """The table as it is now, with a plan that was decided and whose planner died before it was seen."""
+    source = call.source()
+    _refuse_copy_on_write(source)
+    call.moves(source).finish_last_turn()
+    return call.source()
 
 
 @dataclass(frozen=True, slots=True)
