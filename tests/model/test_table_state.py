@@ -217,6 +217,10 @@ OPERATIONS = [
     "insert_overwrite_table",
     "delete_partitions",
     "compact",
+    "clean",
+    "savepoint",
+    "restore",
+    "drop_savepoint",
 ]
 
 
@@ -265,6 +269,16 @@ class Life:
         elif verb == "compact":
             if self.kind == "MERGE_ON_READ":
                 table.compact()
+        elif verb == "clean":
+            self.clock.advance(self.random.choice([1.0, 100_000.0]))
+            table.clean("KEEP_LATEST_COMMITS", 1)
+        elif verb == "savepoint":
+            with suppress(tl.TidelakeError):  # nothing to keep, or kept already
+                table.savepoint()
+        elif verb in ("restore", "drop_savepoint"):
+            for savepoint in self.random.sample(table.savepoints(), min(1, len(table.savepoints()))):
+                with suppress(tl.ConflictError):  # a savepoint that is later
+                    getattr(table, verb)(savepoint.instant)
         elif verb == "delete":
             table.delete([self.random.randrange(12)])
         elif verb == "delete_partitions":
