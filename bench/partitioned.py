@@ -16,6 +16,7 @@ import tidelake as tl
 from tidelake.format.commit_metadata import WRITER_KEY, CommitMetadata, RuntimeStats, WriteStat
 from tidelake.format.names import PARTITION_META_FILE, TIMELINE_DIR, BaseFileName, LogFileName, State, TimelineName
 from tidelake.format.properties import PartitionMetadata, encode_partition_metadata
+from tidelake.write.intent import intent
 
 CONTENT = b"PAR1"
 SCHEMA = pa.schema([("id", pa.int64()), ("ts", pa.int64()), ("day", pa.string())])
@@ -74,8 +75,13 @@ class Partitioned:
         for stat in stats:
             by_partition.setdefault(stat.partition_path or "", []).append(stat)
         metadata = CommitMetadata({p: tuple(s) for p, s in by_partition.items()}, False, extra, 1, operation)
-        for state in (State.REQUESTED, State.INFLIGHT):
-            _put(f"{self.path}/{TIMELINE_DIR}/{TimelineName(instant, 'deltacommit', state)}", b"")
+        config = tl.open_table(str(self.path)).config
+        begun = {
+            State.REQUESTED: b"",
+            State.INFLIGHT: CommitMetadata({}, False, intent(config, operation), 1, operation).encode(_SYNC),
+        }
+        for state, content in begun.items():
+            _put(f"{self.path}/{TIMELINE_DIR}/{TimelineName(instant, 'deltacommit', state)}", content)
         name = TimelineName(instant, "deltacommit", State.COMPLETED, completion)
         _put(f"{self.path}/{TIMELINE_DIR}/{name}", metadata.encode(_SYNC))
 

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from bench.measure import Results, timed_in_turns
+import tidelake as tl
+from bench.measure import Results, apache_hudi, timed_in_turns
 from bench.partitioned import make_partitioned
 from tidelake.filegroup import FileSlice, LogFile, TableState, build_state, load_state, save_state
 from tidelake.filegroup.slices import BaseFile
@@ -20,6 +21,7 @@ from tidelake.filegroup.state_store import STATE_DIR
 from tidelake.filegroup.state_table import Facts, PartitionState
 from tidelake.format.names import BaseFileName, LogFileName
 from tidelake.query import TableSource
+from tidelake.services.report import ServicePlan
 from tidelake.storage import open_storage
 from tidelake.testing import FaultyStorage
 
@@ -27,14 +29,56 @@ T = TypeVar("T")
 SIZES = (100, 1_000, 10_000, 100_000)
 TOUCHED = 10
 COMMITS = 10
+HUDI_SIZE = 1_000
+"""How many partitions Apache Hudi plans here: a full plan of its takes seconds for as few."""
 
 
 def planning(results: Results, folder: Path, sizes: tuple[int, ...] = SIZES) -> None:
     """Slices of a whole table, from its state and from a listing, and what the state itself costs."""
     print(f"\nplanning: {COMMITS} delta commits of {TOUCHED} partitions each since the state was stored")
+    plans: dict[int, float] = {}
     for size in sizes:
+        plans[size] = _compaction(results, folder / f"c{size}", size)
         _table_state(results, folder / f"p{size}", size)
+    few, many = min(sizes), max(sizes)
+    results.report(f"plan of a compaction, {many:,} partitions / {few:,}", plans[many], plans[few], 1.5)
     _large_state()
+
+
+def _compaction(results: Results, path: Path, size: int) -> float:
+    """Ten of so many partitions have logs: the plan, whatever else there is; a full one beside it; and Apache Hudi's."""
+    made = make_partitioned(path, size)
+    made.touch(made.partitions[:TOUCHED])
+    storage = FaultyStorage(open_storage(str(path)))
+
+    def plan(**options: str) -> int:
+        table = tl.open_table(str(path), storage=storage)
+        found = table.compact(dry_run=True, options={k.replace("_", "."): v for k, v in options.items()})
+        assert isinstance(found, ServicePlan)
+        assert sorted({op.partition_path for op in found.operations}) == made.partitions[:TOUCHED]
+        return len(found.operations)
+
+    def full() -> int:
+        return plan(hoodie_table_services_incremental_enabled="false")
+
+    (listing,) = timed_in_turns((full,), 3)
+    source = TableSource.load(storage)
+    save_state(storage, build_state(storage, source.config, source.timeline, source.reader))
+    incremental, from_state = timed_in_turns((plan, full), 5)
+    storage.reset()
+    plan()
+    listed = storage.count("list_dir", prefix="day=")
+    print(
+        f"  {size:,} partitions: plan {incremental:.4f} s with {storage.operations} storage operations, {listed} partitions "
+        f"listed; full plan {from_state:.3f} s from the table state, {listing:.3f} s from a listing",
+        flush=True,
+    )
+    theirs = apache_hudi("plan", str(path)) if size == HUDI_SIZE else None
+    if theirs is not None:
+        results.report(
+            f"plan of a compaction, {size:,} partitions / Apache Hudi's", incremental, theirs["seconds"], 0.1
+        )
+    return incremental
 
 
 def _table_state(results: Results, path: Path, size: int) -> None:
