@@ -264,7 +264,8 @@ class Life:
         elif verb == "rollback":
             last = max(table.timeline.completed_writes, key=lambda i: i.completion_time or "", default=None)
             if last is not None:
-                with suppress(tl.ConflictError):  # a write that died is pending
+                # A write that died is pending, or the last one is a service.
+                with suppress(tl.ConflictError, tl.UnsupportedError):
                     table.rollback(last.requested_time)
         elif verb == "compact":
             if self.kind == "MERGE_ON_READ":
