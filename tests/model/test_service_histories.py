@@ -28,7 +28,7 @@ from tidelake.services.kinds import COMPACTION
 from tidelake.services.window import WindowFinder
 from tidelake.storage import Fault, FaultyStorage, SimulatedCrash
 from tidelake.timeline.transitions import Transitions
-from unit.services.hand_made import archive, foreign_plan, pending_groups, work_left
+from unit.services.hand_made import archive, foreign_plan, planned_groups, work_left
 from unit.services.service_tables import BUCKET, EXPIRED_S, World
 
 HISTORIES = 300 if IS_DEEP else 8
@@ -200,10 +200,11 @@ class Life:
         source = TableSource.load(self.world.storage)
         finder = WindowFinder(self.world.storage, source.config, source.timeline, source.reader, COMPACTION)
         looked_at = finder.find(read_cursor(self.world.storage, "compaction")).partitions
-        held = pending_groups(self.world)
+        held = set(planned_groups(self.world))
         working = {(s.partition_path, s.file_id) for s in table.files() if s.logs}
         lost = {group for group in working - held if looked_at is not None and group[0] not in looked_at}
         assert not lost, f"lost {lost}"
+        assert len(held) == len(planned_groups(self.world)), "two plans have one group"
         found = table.compact(dry_run=True)
         planned = set() if found is None else {(op.partition_path, op.file_id) for op in found.operations}  # type: ignore[union-attr]
         assert planned == working - held, "an incremental plan is not a full one"
