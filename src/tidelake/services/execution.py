@@ -69,6 +69,7 @@ class Executing:
     source: TableSource
     instant: str
     plan: bytes
+    claim: Claim
     token: Token
 
 
@@ -129,7 +130,7 @@ def carry_out(
                 _remove(
                     call.storage, (p for p in files_carrying(call.storage, paths, requested) if _is_lower(p, token))
                 )
-                executing = Executing(source, requested, plan, token)
+                executing = Executing(source, requested, plan, claim, token)
                 return _complete(call, moves, kind, claim, paths, executing, work(executing), check)
         except Exception:
             # Our turn may have been had, or may still be: after one more it is on the timeline, or never will be.
@@ -154,6 +155,17 @@ def _refresh_state(source: TableSource) -> None:
         if state is None:
             state = build_state(now.storage, now.config, now.timeline, now.reader)
         save_state(now.storage, state)
+
+
+def refuse_late(storage: Storage, claim: Claim, path: str) -> None:
+    """A task that made a file when its plan was another's already, or carried out, removes it: doubles would be read."""
+    if not holds(storage, claim):
+        storage.delete(path)
+        raise ConflictError(
+            f"the plan {claim.instant} was carried out, or taken over, before this task ended",
+            instant=claim.instant,
+            table=storage.uri,
+        )
 
 
 def completed(timeline: Timeline, kind: ServiceKind, requested: str) -> Instant | None:

@@ -60,10 +60,11 @@ class ServicePlanner(ABC):
                 candidates.append(Candidate(file_slice, reason))
             else:
                 left.setdefault(file_slice.partition_path, f"{file_slice.file_id} is in the pending plan {holder}")
-        chosen = tuple(self.strategy.choose(self.config, candidates))
-        taken = {id(candidate.file_slice) for candidate in chosen}
+        # A strategy is a user's: a group that it names twice is taken once.
+        taken = {_group(candidate): candidate for candidate in self.strategy.choose(self.config, candidates)}
+        chosen = tuple(taken.values())
         for candidate in candidates:
-            if id(candidate.file_slice) not in taken:
+            if _group(candidate) not in taken:
                 left.setdefault(candidate.partition_path, f"{candidate.file_slice.file_id} was not chosen")
         return Outcome(window, chosen, dict(sorted(left.items())))
 
@@ -99,4 +100,8 @@ class ServicePlanner(ABC):
         left.update(dict.fromkeys(missing, "the strategy left the partition for later"))
         lost = set(partitions) - set(process) - set(missing)
         left.update(dict.fromkeys(lost, "the strategy did not name the partition"))
-        return process
+        return dict.fromkeys(process)
+
+
+def _group(candidate: Candidate) -> tuple[str, str]:
+    return candidate.partition_path, candidate.file_slice.file_id

@@ -26,13 +26,14 @@ from tidelake.services.compaction.plan import CompactionPlanner, describe, encod
 from tidelake.services.compaction.strategies import HUDI_NAMES
 from tidelake.services.compaction.trigger import compaction_due
 from tidelake.services.context import ServiceCall
-from tidelake.services.execution import Done, Executing, Token, carry_out, pending_plans
+from tidelake.services.execution import Done, Executing, Token, carry_out, pending_plans, refuse_late
 from tidelake.services.kinds import COMPACTION
 from tidelake.services.planner import Outcome
 from tidelake.services.report import ServicePlan
 from tidelake.services.strategy import make_strategy
 from tidelake.storage import Storage
 from tidelake.timeline import Timeline
+from tidelake.timeline.claim import Claim
 from tidelake.timeline.transitions import Publication, Published
 from tidelake.write.base_stream import write_base_stream
 from tidelake.write.context import WriteContext
@@ -122,6 +123,7 @@ class CompactionJob:
 
     scan: ScanPlan
     context: WriteContext
+    claim: Claim
     token: Token
 
 
@@ -133,6 +135,7 @@ def compact_slice(job: CompactionJob, storage: Storage, file_slice: FileSlice, a
     put_markers(storage, job.context.instant, job.token.marker_number(attempt), [(path, "MERGE")])
     batches = read_slice(storage, job.scan, file_slice)
     stat = write_base_stream(storage, job.context, name, partition, batches, job.scan.schema)
+    refuse_late(storage, job.claim, path)
     base = file_slice.base
     return replace(
         stat,
@@ -201,7 +204,7 @@ def _work(call: ServiceCall, executing: Executing) -> Done:
         source.config.event_time_field,
         source.config.buckets,
     )
-    job = CompactionJob(plan_slices(source, slices).only(()), context, executing.token)
+    job = CompactionJob(plan_slices(source, slices).only(()), context, executing.claim, executing.token)
     current().stage("compact file groups", len(slices))
     sizes = [file_slice.size_bytes for file_slice in slices]
     stats = call.runner.run(call.storage, partial(compact_slice, job), slices, sizes)
