@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -11,6 +11,10 @@ import pyarrow as pa
 from tidelake._clock import Clock, SystemClock
 from tidelake._progress import progress
 from tidelake.config import (
+    CLUSTERING_PARTITIONS,
+    CLUSTERING_STRATEGY,
+    COMPACTION_PARTITIONS,
+    COMPACTION_STRATEGY,
     LOG_BLOCK_BYTES,
     LOG_FILE_BYTES,
     WRITE_OPTIONS,
@@ -35,9 +39,12 @@ from tidelake.observe import (
 )
 from tidelake.query import PointInTime, ScanRequest, TableSource, table_schema
 from tidelake.schema import META_COLUMN_NAMES, ddl_to_arrow, spark_json_to_arrow
+from tidelake.services.clustering import cluster, run_clustering, schedule_clustering
 from tidelake.services.compaction import compact, run_compaction, schedule_compaction
 from tidelake.services.context import ServiceCall
+from tidelake.services.kinds import CLUSTERING
 from tidelake.services.report import ServicePlan
+from tidelake.services.withdraw import withdraw
 from tidelake.storage import Storage, open_storage
 from tidelake.table.scan import Scan
 from tidelake.timeline import Timeline
@@ -61,6 +68,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 C = TypeVar("C", bound=Commit | None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """How a service names its strategy, the partitions it is to take, and the strategy that takes them."""
+
+    strategy_key: str
+    partitions_key: str
+    partitions_strategy: str
+
+
+_COMPACTION = _Named(COMPACTION_STRATEGY.key, COMPACTION_PARTITIONS.key, "partitions")
+_CLUSTERING = _Named(CLUSTERING_STRATEGY.key, CLUSTERING_PARTITIONS.key, "selected_partitions")
 
 
 class Table:
@@ -303,20 +323,81 @@ class Table:
         with progress(f"compaction of {self.name}"):
             return run_compaction(self._service_call(None), instant)
 
+    def cluster(
+        self,
+        *,
+        dry_run: bool = False,
+        sort_by: str | Sequence[str] | None = None,
+        order: str | None = None,
+        strategy: str | Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Commit | ServicePlan | None:
+        """Put small files together, and sort: plans that wait first, then what else there is. None if there is no work.
+
+        ``sort_by`` names columns, ``order`` how several of them sort (``"linear"``, ``"z-order"``, ``"hilbert"``);
+        ``strategy`` which partitions to look at (``docs/services.md``); ``partitions`` takes those alone; ``options`` are
+        those of the service. A dry run returns the plan and writes nothing.
+        """
+        call = self._clustering_call(options, sort_by, order, strategy, partitions)
+        if dry_run:
+            return schedule_clustering(call, dry_run=True)
+        with progress(f"clustering of {self.name}"):
+            return cluster(call)
+
+    def schedule_clustering(
+        self,
+        *,
+        sort_by: str | Sequence[str] | None = None,
+        order: str | None = None,
+        strategy: str | Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> str | None:
+        """Publish a plan for ``run_clustering``, here or elsewhere; returns its instant, None if there is nothing to do."""
+        plan = schedule_clustering(self._clustering_call(options, sort_by, order, strategy, partitions))
+        return None if plan is None else plan.instant
+
+    def run_clustering(self, instant: str | None = None) -> Commit | None:
+        """Carry out a plan: that of an instant, or the oldest one that nobody is at; None if none waits."""
+        with progress(f"clustering of {self.name}"):
+            return run_clustering(self._service_call(None), instant)
+
+    def withdraw_clustering(self, instant: str) -> None:
+        """Take a pending plan off the timeline, so that writers may change its file groups; its executor, if any, fails."""
+        withdraw(self._service_call(None), CLUSTERING, str(instant))
+
+    def _clustering_call(
+        self,
+        options: Mapping[str, str] | None,
+        sort_by: str | Sequence[str] | None,
+        order: str | None,
+        strategy: str | Sequence[str] | None,
+        partitions: Sequence[str] | None,
+    ) -> ServiceCall:
+        given = dict(options or {})
+        if sort_by is not None:
+            given["hoodie.clustering.plan.strategy.sort.columns"] = ",".join(_names(sort_by))
+        if order is not None:
+            given["hoodie.layout.optimize.strategy"] = order
+        return self._service_call(given, strategy, partitions, _CLUSTERING)
+
     def _service_call(
         self,
         options: Mapping[str, str] | None,
         strategy: str | Sequence[str] | None = None,
         partitions: Sequence[str] | None = None,
+        named: _Named | None = None,
     ) -> ServiceCall:
         given = {key: str(value) for key, value in (options or {}).items()}
+        named = named or _COMPACTION
         if partitions is not None:
             if isinstance(partitions, str):
                 raise InvalidError("partitions is a list of paths, not a text", value=partitions)
-            given["hoodie.compaction.plan.partitions"] = ",".join(partitions)
-            strategy = "partitions" if strategy is None else strategy
+            given[named.partitions_key] = ",".join(partitions)
+            strategy = named.partitions_strategy if strategy is None else strategy
         if strategy is not None:
-            given["hoodie.compaction.strategy"] = strategy if isinstance(strategy, str) else "+".join(strategy)
+            given[named.strategy_key] = strategy if isinstance(strategy, str) else "+".join(strategy)
         return ServiceCall(
             self._source.storage,
             self._clock,

@@ -127,7 +127,7 @@ def _check_clustering(footprint: Footprint, instant: Instant, reader: TimelineRe
                 raise ConflictError(
                     f"a clustering is about to rewrite the file group {part.file_id}",
                     instant=instant.requested_time,
-                    hint="wait until it has completed, or roll it back",
+                    hint="wait until it has completed; t.cluster() completes or withdraws one whose executor died",
                 )
 
 
