@@ -135,8 +135,8 @@ def carry_out(
                 )
                 executing = Executing(source, requested, plan, token)
                 return _complete(call, moves, kind, claim, paths, executing, work(executing), check)
-        except Exception:
-            found = completed(moves.load(), kind, requested)
+        except Exception as error:
+            found = _settled(moves, kind, requested, error)
             if found is None or not _is_ours(source, found, token):
                 _give_up(call.storage, claim, token, paths)
                 raise
@@ -250,6 +250,19 @@ def _complete(
         delete_markers(call.storage, claim.instant)
         end_claim(call.storage, claim.instant)
     return Commit(claim.instant, published.completion or "", kind.operation, done.stats)
+
+
+def _settled(moves: Transitions, kind: ServiceKind, requested: str, error: Exception) -> Instant | None:
+    """After an error: the instant, if it completed after all.
+
+    The answer to our turn may have been lost, or still be on its way. After one more turn, that names nothing, it has been
+    had or never will be; before that no file may go.
+    """
+    try:
+        moves.take_turn(lambda _: None)
+        return completed(moves.load(), kind, requested)
+    except TidelakeError:
+        raise error from None
 
 
 def _plan_bytes(storage: Storage, source: TableSource, kind: ServiceKind, requested: str) -> bytes:

@@ -66,12 +66,12 @@ def test_linear_order_of_random_rows_is_that_of_python(seed: int) -> None:
     right = [rng.choice([None, 1.5, -2.0, 7.0]) for _ in range(50)]
     rows = pa.table({"l": pa.array(left, pa.string()), "r": pa.array(right, pa.float64())})
 
-    def key(at: int) -> tuple[object, ...]:
+    def key(at: int) -> tuple[tuple[bool, object], ...]:
         return tuple((value is not None, value if value is not None else 0) for value in (left[at], right[at]))
 
     def comparable(at: int) -> tuple[object, ...]:
-        (has_l, l), (has_r, r) = key(at)
-        return (has_l, l if has_l else "", has_r, r)
+        (has_left, first), (has_right, second) = key(at)
+        return (has_left, first if has_left else "", has_right, second)
 
     assert row_order(rows, ["l", "r"], "linear").tolist() == sorted(range(50), key=comparable)
 
