@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         UnavailableError,
         UnsupportedError,
     )
+    from tidelake.services.strategy import IncrementalPartitionAwareStrategy, ServiceStrategy, register_strategy
     from tidelake.spark.session import session
     from tidelake.sql import enable, view
     from tidelake.table import Scan, Table, create_table, open_table
@@ -35,9 +36,11 @@ __version__ = "0.1.0"
 _HOMES = {
     "ConflictError": "tidelake.errors",
     "CorruptError": "tidelake.errors",
+    "IncrementalPartitionAwareStrategy": "tidelake.services.strategy",
     "InternalError": "tidelake.errors",
     "InvalidError": "tidelake.errors",
     "Scan": "tidelake.table",
+    "ServiceStrategy": "tidelake.services.strategy",
     "Table": "tidelake.table",
     "TidelakeError": "tidelake.errors",
     "UnavailableError": "tidelake.errors",
@@ -45,6 +48,7 @@ _HOMES = {
     "create_table": "tidelake.table",
     "enable": "tidelake.sql",
     "open_table": "tidelake.table",
+    "register_strategy": "tidelake.services.strategy",
     "session": "tidelake.spark.session",
     "view": "tidelake.sql",
 }
@@ -53,9 +57,11 @@ _MODULES = ("errors", "testing")
 __all__ = [
     "ConflictError",
     "CorruptError",
+    "IncrementalPartitionAwareStrategy",
     "InternalError",
     "InvalidError",
     "Scan",
+    "ServiceStrategy",
     "Table",
     "TidelakeError",
     "UnavailableError",
@@ -64,6 +70,7 @@ __all__ = [
     "enable",
     "errors",
     "open_table",
+    "register_strategy",
     "session",
     "testing",
     "view",

@@ -197,3 +197,22 @@ def test_enable_twice_is_enable_once(enabled) -> None:
     assert tl.enable(enabled) is enabled
     assert enabled.sql == before
     assert "sql" not in vars(enabled.newSession())
+
+
+def test_call_run_compaction_and_show_compaction(enabled, table) -> None:
+    """Plan, show, run; both at once; wrong ops are refused; options of the service are taken."""
+    made = enabled.sql(f"CALL run_compaction(op => 'schedule', table => '{table.path}')").collect()
+    assert [(row["operation_size"], row["state"]) for row in made] == [(1, "REQUESTED")]
+    shown = enabled.sql(f"CALL show_compaction(table => '{table.path}')").collect()
+    assert shown == made
+    ran = enabled.sql(f"CALL run_compaction(op => 'run', table => '{table.path}')").collect()
+    assert [(row["timestamp"], row["state"]) for row in ran] == [(made[0]["timestamp"], "COMPLETED")]
+    assert enabled.sql(f"CALL run_compaction('run', '{table.path}')").collect() == []
+    table.upsert(rows(1, 3, ts=5))
+    both = enabled.sql(
+        f"CALL run_compaction(op => 'scheduleAndExecute', table => '{table.path}', "
+        "options => 'hoodie.compaction.strategy=unbounded')"
+    ).collect()
+    assert [row["state"] for row in both] == ["COMPLETED"]
+    with pytest.raises(InvalidError, match="op"):
+        enabled.sql(f"CALL run_compaction(op => 'never', table => '{table.path}')")

@@ -83,9 +83,31 @@ def _run(given: Namespace) -> int:
 
         writer = dict(given.option)
         return rollback.run(given.path, given.instant, options, writer, sure=given.yes, as_json=as_json)
+    if given.command in ("compact", "services"):
+        return _services(given, options, as_json)
     from tidelake.cli import doctor
 
     return doctor.run(given.path, options, as_json=as_json)
+
+
+def _services(given: Namespace, options: dict[str, str], as_json: bool) -> int:
+    from tidelake.cli import services
+
+    opened = services.Opened(given.path, options, dict(given.option), as_json)
+    if given.command == "compact":
+        return services.compact(
+            opened,
+            dry_run=given.dry_run,
+            schedule=given.schedule,
+            instant=given.run,
+            strategy=given.strategy,
+            partitions=given.partition,
+        )
+    if given.action == "audit":
+        return services.audit(opened, repair=given.repair)
+    if given.action == "show":
+        return services.show(opened)
+    return services.run(opened, every_s=given.every if given.continuous else None)
 
 
 def _read(given: Namespace, options: dict[str, str], as_json: bool) -> int:

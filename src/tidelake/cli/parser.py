@@ -18,8 +18,8 @@ READ_MODES: Final = ("snapshot", "read_optimized")
 OUTPUT_KINDS: Final = (".parquet", ".csv", ".jsonl")
 
 _DESCRIPTION = """\
-Look at lakehouse tables in the Apache Hudi 1.x format. Nothing is ever written to a table by looking at it; rollback
-alone changes one. No JVM is started unless asked for."""
+Look at lakehouse tables in the Apache Hudi 1.x format, and keep them in shape. Nothing is ever written to a table by
+looking at it; rollback, compact and services change one. No JVM is started unless asked for."""
 _EXAMPLES = """\
 examples:
   tidelake show /data/trips
@@ -42,6 +42,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_schema(commands)
     _add_read(commands)
     _add_rollback(commands)
+    _add_compact(commands)
+    _add_services(commands)
     _add_doctor(commands)
     return parser
 
@@ -169,13 +171,64 @@ def _add_rollback(commands: _Commands[_Parser]) -> None:
     _add_path(parser)
     parser.add_argument("instant", metavar="INSTANT", help="the write's requested time")
     parser.add_argument("--yes", action="store_true", help="also if the write has completed")
+    _add_option(parser)
+
+
+def _add_compact(commands: _Commands[_Parser]) -> None:
+    parser = _command(
+        commands,
+        "compact",
+        "fold logs into new base files: plans that wait first, then what else there is",
+        "A strategy says which file groups are taken: unbounded (default), bounded_io, log_file_size, log_file_num,\n"
+        "day_based, partition_regex; several are joined by +. What is left is recorded for the next plan.\n\n"
+        "examples:\n"
+        "  tidelake compact /data/trips --dry-run\n"
+        "  tidelake compact /data/trips --strategy log_file_size+bounded_io --option hoodie.compaction.target.io=1024\n"
+        "  tidelake compact /data/trips --schedule",
+    )
+    _add_path(parser)
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--dry-run", action="store_true", help="show the plan with its reasons, and write nothing")
+    how.add_argument("--schedule", action="store_true", help="publish the plan, for another to carry out")
+    how.add_argument("--run", metavar="INSTANT", help="carry out one plan that waits")
+    parser.add_argument("--strategy", metavar="NAME", help="which file groups to take")
+    parser.add_argument(
+        "--partition", action="append", metavar="P", help="only this partition path, such as city=oslo; repeatable"
+    )
+    _add_option(parser)
+
+
+def _add_services(commands: _Commands[_Parser]) -> None:
+    parser = _command(
+        commands,
+        "services",
+        "run the table services that are due, show their plans, or prove that no work was lost",
+        "run decides by the table's policy what to do next, does it, and says why. audit looks at the whole table; with\n"
+        "--repair what it finds lost is taken in by the next plan.\n\n"
+        "examples:\n"
+        "  tidelake services run /data/trips\n"
+        "  tidelake services run /data/trips --continuous --every 60\n"
+        "  tidelake services show /data/trips\n"
+        "  tidelake services audit /data/trips --repair",
+    )
+    parser.add_argument("action", choices=("run", "show", "audit"), help="what to do")
+    _add_path(parser)
+    parser.add_argument("--continuous", action="store_true", help="run: go on until interrupted")
+    parser.add_argument(
+        "--every", type=_positive, default=30, metavar="S", help="run: seconds between two rounds (default 30)"
+    )
+    parser.add_argument("--repair", action="store_true", help="audit: heal what was lost")
+    _add_option(parser)
+
+
+def _add_option(parser: _Parser) -> None:
     parser.add_argument(
         "--option",
         action="append",
         type=_pair,
         default=[],
         metavar="KEY=VALUE",
-        help="an option of writers, such as the lock that other writers use; repeatable",
+        help="an option of writers and services, such as the lock that other writers use; repeatable",
     )
 
 

@@ -98,7 +98,20 @@ COMPACT_TRIGGER: Option[str] = Option(
     "service",
     "NUM_COMMITS",
     "When a compaction is due: NUM_COMMITS, TIME_ELAPSED, NUM_AND_TIME or NUM_OR_TIME.",
-    str,
+    choice(
+        num_commits="NUM_COMMITS",
+        num_commits_after_last_request="NUM_COMMITS",
+        time_elapsed="TIME_ELAPSED",
+        num_and_time="NUM_AND_TIME",
+        num_or_time="NUM_OR_TIME",
+    ),
+)
+COMPACTION_LOG_BYTES_DUE: Option[int] = Option(
+    "tidelake.services.compaction.log.bytes",
+    "service",
+    0,
+    "After how many bytes of logs since the last compaction the service runner compacts; 0 is never for that reason.",
+    at_least(0),
 )
 
 CLUSTERING_STRATEGY: Option[str] = Option(
@@ -201,7 +214,7 @@ CLUSTERING_FILTER_MODE: Option[str] = Option(
     choice(none="", recent_days="recent_days", selected_partitions="selected_partitions"),
 )
 
-SERVICE_OPTIONS: tuple[Option[object], ...] = (  # type: ignore[assignment]
+SERVICE_OPTIONS: tuple[Option[bool] | Option[str] | Option[int] | Option[tuple[str, ...]], ...] = (
     INCREMENTAL_SERVICES,
     COMPACTION_STRATEGY,
     COMPACTION_TARGET_IO_MB,
@@ -228,6 +241,7 @@ SERVICE_OPTIONS: tuple[Option[object], ...] = (  # type: ignore[assignment]
     CLUSTERING_LAST,
     CLUSTERING_REGEX,
     CLUSTERING_FILTER_MODE,
+    COMPACTION_LOG_BYTES_DUE,
 )
 
 

@@ -26,7 +26,7 @@ class ServiceCall:
     files: FileOptions
     writer: WriterOptions = field(default_factory=WriterOptions)
     options: Mapping[str, str] = field(default_factory=dict)
-    """Options of the service, by Apache Hudi's names; those of the call before those of the table."""
+    """Options of the service, by Apache Hudi's names: those of the call, of the handle, and of the table."""
     runner: TaskRunner = field(default_factory=LocalRunner)
 
     def source(self) -> TableSource:
@@ -36,7 +36,7 @@ class ServiceCall:
     def config(self, source: TableSource) -> ServiceConfig:
         """What a strategy knows."""
         now = datetime.fromtimestamp(self.clock.now_ms() / 1000, timezone.utc)
-        return ServiceConfig(source.config, {**source.config.properties, **self.options}, now)
+        return ServiceConfig(source.config, self.options, now)
 
     def lock(self) -> Lock:
         """The lock that the table's writers share."""

@@ -46,6 +46,12 @@ def read_cursor(storage: Storage, service: str) -> Cursor | None:
         return None  # derived, and damaged: the window starts at the last service instead
 
 
+def begin_cursors(storage: Storage) -> None:
+    """A new table has no work before its beginning."""
+    for service in ("compaction", "clustering"):
+        write_cursor(storage, service, Cursor(None, BEGINNING, frozenset()))
+
+
 def write_cursor(storage: Storage, service: str, cursor: Cursor) -> None:
     """Keep a cursor."""
     storage.put(f"{CURSOR_DIR}/{service}", cursor.encode())

@@ -53,14 +53,19 @@ class ServicePlanner(ABC):
         """The order that the service brings rows into, if it does: in another one than the last, all is looked at."""
         return ""
 
-    def run(self, source: TableSource) -> Outcome:
-        """One pass over the table as the source shows it."""
+    def window(self, source: TableSource) -> Window:
+        """What a pass has to look at."""
         finder = WindowFinder(source.storage, source.config, source.timeline, source.reader, self.kind)
         wanted = INCREMENTAL_SERVICES.of(self.config.options) and is_incremental(self.strategy)
         cursor = read_cursor(source.storage, self.kind.name)
         window = finder.find(cursor, incremental=wanted)
         if self.layout and self.layout != _layout_before(window, cursor):
-            window = replace(window, source=FULL, partitions=None, left=None)
+            return replace(window, source=FULL, partitions=None, left=None)
+        return window
+
+    def run(self, source: TableSource) -> Outcome:
+        """One pass over the table as the source shows it."""
+        window = self.window(source)
         left: dict[str, str] = {}
         held = pending_groups(source.storage, source.config.timeline_dir, source.timeline.pending)
         candidates: list[Candidate] = []

@@ -188,6 +188,50 @@ def _rollback_to_instant(given: Arguments) -> Iterable[Row]:
     return [(True, given.table().rollback(given.text("instant_time") or ""))]
 
 
+def _run_compaction(given: Arguments) -> Iterable[Row]:
+    table, op = given.table(), (given.text("op") or "").lower()
+    options = _options(given.text("options"))
+    stamp = given.text("timestamp")
+    if op == "schedule":
+        made = table.schedule_compaction(options=options)
+        return [] if made is None else _compaction_rows(table, made)
+    if op in ("run", "execute"):
+        if stamp is not None:
+            table.run_compaction(stamp)
+            return _compaction_rows(table, stamp)
+        done = []
+        while (commit := table.run_compaction()) is not None:
+            done += _compaction_rows(table, commit.requested_time)
+        return done
+    if op in ("scheduleandexecute", "schedule_and_execute"):
+        commit = table.compact(options=options)
+        return [] if commit is None else _compaction_rows(table, commit.requested_time)
+    raise InvalidError(f"op is {op!r}", value=op, hint="schedule, run or scheduleAndExecute")
+
+
+def _compaction_rows(table: Table, instant: str) -> list[Row]:
+    return [(r.instant, r.file_groups, r.state) for r in table.compactions(None) if r.instant == instant]
+
+
+def _show_compaction(given: Arguments) -> Iterable[Row]:
+    return [(r.instant, r.file_groups, r.state) for r in given.table().compactions(given.number("limit"))]
+
+
+def _options(text: str | None) -> dict[str, str]:
+    """Options as Apache Hudi's procedures take them: ``key=value,key=value``."""
+    found: dict[str, str] = {}
+    for part in (text or "").split(","):
+        key, equals, value = part.partition("=")
+        if part.strip() and not equals:
+            raise InvalidError(f"{part!r} is no option", value=part, hint="key=value, with commas between")
+        if part.strip():
+            found[key.strip()] = value.strip()
+    return found
+
+
+_COMPACTION_COLUMNS = _columns(timestamp=pa.string(), operation_size=pa.int32(), state=pa.string())
+_OPTIONS = Parameter("options", "string", "options of the service: key=value, with commas between")
+
 _ALL = (
     Procedure(
         "help",
@@ -234,6 +278,26 @@ _ALL = (
         (_TABLE, Parameter("instant_time", "string", "the write's requested time", required=True), _PATH),
         _columns(rollback_result=pa.bool_(), rollback_time=pa.string()),
         _rollback_to_instant,
+    ),
+    Procedure(
+        "run_compaction",
+        "plan a compaction (schedule), carry out plans that wait (run), or both (scheduleAndExecute)",
+        (
+            Parameter("op", "string", "schedule, run or scheduleAndExecute", required=True),
+            _TABLE,
+            _PATH,
+            Parameter("timestamp", "string", "with run: the instant of one plan; all that wait by default"),
+            _OPTIONS,
+        ),
+        _COMPACTION_COLUMNS,
+        _run_compaction,
+    ),
+    Procedure(
+        "show_compaction",
+        "the compaction plans on the timeline, and how far each is",
+        (_TABLE, _PATH, _limit(20)),
+        _COMPACTION_COLUMNS,
+        _show_compaction,
     ),
 )
 PROCEDURES: Mapping[str, Procedure] = {procedure.name: procedure for procedure in _ALL}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar, overload
 
 import pyarrow as pa
 
@@ -17,6 +17,7 @@ from tidelake.config import (
     COMPACTION_STRATEGY,
     LOG_BLOCK_BYTES,
     LOG_FILE_BYTES,
+    SERVICE_OPTIONS,
     WRITE_OPTIONS,
     TableConfig,
     WriterOptions,
@@ -39,11 +40,15 @@ from tidelake.observe import (
 )
 from tidelake.query import PointInTime, ScanRequest, TableSource, table_schema
 from tidelake.schema import META_COLUMN_NAMES, ddl_to_arrow, spark_json_to_arrow
+from tidelake.services.audit import AuditReport, audit_table
 from tidelake.services.clustering import cluster, run_clustering, schedule_clustering
-from tidelake.services.compaction import compact, run_compaction, schedule_compaction
+from tidelake.services.compaction import compact, compact_inline, run_compaction, schedule_compaction
 from tidelake.services.context import ServiceCall
-from tidelake.services.kinds import CLUSTERING
+from tidelake.services.cursor import begin_cursors
+from tidelake.services.kinds import CLUSTERING, COMPACTION
 from tidelake.services.report import ServicePlan
+from tidelake.services.runner import Decision, run_round
+from tidelake.services.runs import RunSummary, runs_of
 from tidelake.services.withdraw import withdraw
 from tidelake.storage import Storage, open_storage
 from tidelake.table.scan import Scan
@@ -288,6 +293,26 @@ class Table:
         lock = make_lock(self._options.lock, storage, clock)
         return undo(storage, self._source.config, clock, str(instant), lock)
 
+    @overload
+    def compact(
+        self,
+        *,
+        dry_run: Literal[False] = False,
+        strategy: str | Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Commit | None: ...
+
+    @overload
+    def compact(
+        self,
+        *,
+        dry_run: bool,
+        strategy: str | Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Commit | ServicePlan | None: ...
+
     def compact(
         self,
         *,
@@ -363,6 +388,10 @@ class Table:
         with progress(f"clustering of {self.name}"):
             return run_clustering(self._service_call(None), instant)
 
+    def clusterings(self, limit: int | None = 20) -> tuple[RunSummary, ...]:
+        """The clustering plans on the timeline, newest first, and how far each is; None for all."""
+        return runs_of(self._refreshed(), CLUSTERING, _positive(limit))
+
     def withdraw_clustering(self, instant: str) -> None:
         """Take a pending plan off the timeline, so that writers may change its file groups; its executor, if any, fails."""
         withdraw(self._service_call(None), CLUSTERING, str(instant))
@@ -381,6 +410,18 @@ class Table:
         if order is not None:
             given["hoodie.layout.optimize.strategy"] = order
         return self._service_call(given, strategy, partitions, _CLUSTERING)
+
+    def compactions(self, limit: int | None = 20) -> tuple[RunSummary, ...]:
+        """The compaction plans on the timeline, newest first, and how far each is; None for all."""
+        return runs_of(self._refreshed(), COMPACTION, _positive(limit))
+
+    def run_services(self, *, options: Mapping[str, str] | None = None) -> Iterator[Decision]:
+        """One round of the service runner: what is due is done; each decision comes with its reason when it was made."""
+        return run_round(self._service_call(options))
+
+    def audit_services(self, repair: bool = False) -> AuditReport:
+        """Prove, by looking at the whole table, that the next plans will see all work; ``repair`` heals what they would not."""
+        return audit_table(self._service_call(None), repair=repair)
 
     def _service_call(
         self,
@@ -403,7 +444,7 @@ class Table:
             self._clock,
             self._file_options(),
             self._options,
-            {**self._service_options, **given},
+            {**self._source.config.properties, **self._service_options, **given},
             self._runner(),
         )
 
@@ -446,7 +487,9 @@ class Table:
     def _told(self, once: Callable[[], C], request: WriteRequest, on_conflict: str) -> C:
         """Run a write, again if it is to be, and tell how far it is."""
         with progress(f"{request.operation} of {self.name}"):
-            return redone(once, on_conflict, self._clock)
+            done = redone(once, on_conflict, self._clock)
+            compact_inline(self._service_call(None))
+            return done
 
     def _delete_on_spark(self, keys: object, condition: str | None, request: WriteRequest) -> Commit | None:
         from tidelake.spark.delete import delete_on_spark  # noqa: PLC0415 - an optional dependency
@@ -536,11 +579,11 @@ def create_table(
 ) -> Table:
     """Make a table. ``schema`` is a pyarrow schema, a Spark StructType or DDL text (``"id bigint, name string"``).
 
-    ``options`` are properties of the table, which it keeps, and options of a writer, which the returned handle has.
+    ``options`` are properties of the table, which it keeps, and options of writers and services, which the handle has.
     ``partition_by={"at": "yyyy/MM/dd"}`` makes partitions of a time by a date format, as Apache Hudi's timestamp key
     generator does.
     """
-    writing = {option.key for option in WRITE_OPTIONS}
+    handles = {option.key for option in WRITE_OPTIONS} | {option.key for option in SERVICE_OPTIONS}
     given = {**_time_format(partition_by), **{key: str(value) for key, value in (options or {}).items()}}
     ticking = clock or SystemClock()
     opened = storage if storage is not None else open_storage(str(path), storage_options, ticking)
@@ -553,9 +596,10 @@ def create_table(
         table_type=table_type,
         ordering_fields=_names(ordering_fields),
         event_time_field=event_time_field,
-        options={key: value for key, value in given.items() if key not in writing},
+        options={key: value for key, value in given.items() if key not in handles},
     )
-    own = {key: value for key, value in given.items() if key in writing}
+    begin_cursors(opened)
+    own = {key: value for key, value in given.items() if key in handles}
     return open_table(path, spark, options=own, storage=opened, clock=ticking)
 
 

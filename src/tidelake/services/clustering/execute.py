@@ -71,9 +71,9 @@ class StalePlanError(ConflictError):
 def schedule_clustering(call: ServiceCall, *, dry_run: bool = False) -> ServicePlan | None:
     """Publish a plan; None if there is nothing to cluster. A dry run writes nothing."""
     source = call.source()
-    check_columns(table_schema(source).schema, _planner(call, source).wanted.columns)
+    check_columns(table_schema(source).schema, clustering_planner(call, source).wanted.columns)
     if dry_run:
-        outcome = _planner(call, source).run(source)
+        outcome = clustering_planner(call, source).run(source)
         return describe(outcome, None) if outcome.chosen else None
     current().stage("plan")
     recover(call.storage, source.config, call.clock, call.writer, call.lock())
@@ -81,7 +81,7 @@ def schedule_clustering(call: ServiceCall, *, dry_run: bool = False) -> ServiceP
 
     def decide(timeline: Timeline) -> Publication | Published:
         now = TableSource(source.storage, source.config, timeline, source.reader)
-        planner = _planner(call, now)
+        planner = clustering_planner(call, now)
         outcome = planner.run(now)
         made[:] = [outcome]
         if not outcome.chosen:
@@ -198,7 +198,8 @@ def _with_long_texts(table: pa.Table) -> pa.Table:
     return table.cast(pa.schema(fields))
 
 
-def _planner(call: ServiceCall, source: TableSource) -> ClusteringPlanner:
+def clustering_planner(call: ServiceCall, source: TableSource) -> ClusteringPlanner:
+    """The planner that the options ask for."""
     return ClusteringPlanner(call.config(source), make_strategy(_strategy_name(call, source), HUDI_NAMES))
 
 

@@ -1,5 +1,5 @@
 """Compaction: logs folded into new base files."""
 
-from tidelake.services.compaction.execute import compact, run_compaction, schedule_compaction
+from tidelake.services.compaction.execute import compact, compact_inline, run_compaction, schedule_compaction
 
-__all__ = ["compact", "run_compaction", "schedule_compaction"]
+__all__ = ["compact", "compact_inline", "run_compaction", "schedule_compaction"]

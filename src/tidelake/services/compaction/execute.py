@@ -5,13 +5,14 @@ Rows keep their commit times: a compaction delivers nothing to incremental reade
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
 from tidelake._progress import current
-from tidelake.config import COMPACTION_STRATEGY, TableType
-from tidelake.errors import ConflictError, InvalidError, MissingFileError
+from tidelake.config import COMPACT_INLINE, COMPACTION_STRATEGY, TableType
+from tidelake.errors import ConflictError, InvalidError, MissingFileError, TidelakeError
 from tidelake.filegroup import BaseFile, FileSlice, LogFile
 from tidelake.filegroup.listing import list_partitions
 from tidelake.format.avro_record import decode_record
@@ -21,6 +22,7 @@ from tidelake.format.plans import CompactionOperation, CompactionPlan
 from tidelake.query import ScanPlan, TableSource, plan_slices, read_slice
 from tidelake.services.compaction.plan import CompactionPlanner, describe, encode_plan
 from tidelake.services.compaction.strategies import HUDI_NAMES
+from tidelake.services.compaction.trigger import compaction_due
 from tidelake.services.context import ServiceCall
 from tidelake.services.execution import (
     Done,
@@ -45,12 +47,13 @@ from tidelake.write.context import WriteContext
 from tidelake.write.files import put_markers
 from tidelake.write.transaction import Commit, recover
 
+_LOG = logging.getLogger("tidelake.services")
 _SYNC = b"tidelake-compact"
 
 
 def plan_compaction(call: ServiceCall, source: TableSource) -> Outcome:
     """What a compaction would take now."""
-    return _planner(call, source).run(source)
+    return compaction_planner(call, source).run(source)
 
 
 def schedule_compaction(call: ServiceCall, *, dry_run: bool = False) -> ServicePlan | None:
@@ -66,7 +69,7 @@ def schedule_compaction(call: ServiceCall, *, dry_run: bool = False) -> ServiceP
 
     def decide(timeline: Timeline) -> Publication | Published:
         now = TableSource(source.storage, source.config, timeline, source.reader)
-        planner = _planner(call, now)
+        planner = compaction_planner(call, now)
         outcome = planner.run(now)
         made[:] = [outcome]
         if not outcome.chosen:
@@ -141,7 +144,25 @@ def compact_slice(job: CompactionJob, storage: Storage, file_slice: FileSlice, a
     )
 
 
-def _planner(call: ServiceCall, source: TableSource) -> CompactionPlanner:
+def compact_inline(call: ServiceCall) -> None:
+    """After a write: compact if the table asks for it (``hoodie.compact.inline``) and it is due.
+
+    The write is true whatever comes of it: what fails here is told in the log, and done by the next one.
+    """
+    if not COMPACT_INLINE.of(call.options):
+        return
+    source = call.source()
+    config = call.config(source)
+    if source.config.table_type is TableType.COPY_ON_WRITE or compaction_due(source, config) is None:
+        return
+    try:
+        compact(call)
+    except TidelakeError as error:
+        _LOG.warning("the compaction after a write of %s failed: %s", source.config.name, error)
+
+
+def compaction_planner(call: ServiceCall, source: TableSource) -> CompactionPlanner:
+    """The planner that the table's and the call's options ask for."""
     config = call.config(source)
     return CompactionPlanner(config, make_strategy(COMPACTION_STRATEGY.of(config.options), HUDI_NAMES))
 

@@ -1,0 +1,36 @@
+"""When a compaction is due: after so many delta commits, or so much time, since the last one."""
+
+from __future__ import annotations
+
+from tidelake.config import COMPACT_DELTA_COMMITS, COMPACT_DELTA_SECONDS, COMPACT_TRIGGER
+from tidelake.query import TableSource
+from tidelake.services.kinds import COMPACTION
+from tidelake.services.strategy import ServiceConfig
+from tidelake.timeline import parse_instant
+
+
+def compaction_due(source: TableSource, config: ServiceConfig) -> str | None:
+    """Why a compaction is due by the table's trigger; None if it is not."""
+    services = [i for i in source.timeline.instants if i.pending_action == COMPACTION.action]
+    since = max((i.requested_time for i in services), default="")
+    deltas = [
+        i
+        for i in source.timeline.completed_writes
+        if i.action == "deltacommit" and (i.completion_time or "") > since and i.pending_action == "deltacommit"
+    ]
+    if not deltas:
+        return None
+    first = since or deltas[0].requested_time
+    seconds = config.now.timestamp() - parse_instant(first, source.zone) / 1000
+    enough = COMPACT_DELTA_COMMITS.of(config.options)
+    long = COMPACT_DELTA_SECONDS.of(config.options)
+    by_number = f"{len(deltas)} delta commits since the last compaction (due after {enough})"
+    by_time = f"{seconds:.0f} s since the last compaction (due after {long})"
+    many, old = len(deltas) >= enough, seconds >= long
+    reasons = {
+        "NUM_COMMITS": by_number if many else None,
+        "TIME_ELAPSED": by_time if old else None,
+        "NUM_OR_TIME": by_number if many else by_time if old else None,
+        "NUM_AND_TIME": f"{by_number}, {by_time}" if many and old else None,
+    }
+    return reasons[COMPACT_TRIGGER.of(config.options)]

@@ -1,0 +1,87 @@
+"""The service runner: looks at a table, decides by its policy what to do next, does it, and says why.
+
+One round asks each service in turn: plans that wait for an executor first, since they hold file groups, then what is due.
+Rounds are repeated by ``tidelake services run --continuous``. Several runners, and writers that compact inline, may work
+on one table: claims and the head keep them apart, and what another is at is left to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tidelake.config import COMPACTION_LOG_BYTES_DUE, TableType
+from tidelake.errors import ConflictError
+from tidelake.query import TableSource
+from tidelake.services.compaction import run_compaction, schedule_compaction
+from tidelake.services.compaction.trigger import compaction_due
+from tidelake.services.context import ServiceCall
+from tidelake.services.execution import pending_plans
+from tidelake.services.kinds import COMPACTION
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a round did about a service, and why."""
+
+    service: str
+    reason: str
+    outcome: str
+    did_work: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.service}: {self.reason}; {self.outcome}"
+
+
+Step = Callable[[ServiceCall], Iterator[Decision]]
+
+
+def run_round(call: ServiceCall) -> Iterator[Decision]:
+    """One round over all services; each decision is given as soon as it was carried out."""
+    for step in STEPS:
+        yield from step(call)
+
+
+def _compaction(call: ServiceCall) -> Iterator[Decision]:
+    source = call.source()
+    if source.config.table_type is TableType.COPY_ON_WRITE:
+        return
+    for pending in pending_plans(source.timeline, COMPACTION):
+        reason = f"the plan {pending.requested_time} waits"
+        try:
+            done = run_compaction(call, pending.requested_time)
+        except ConflictError as error:
+            yield Decision("compaction", reason, f"left alone: {error.message}")
+            continue
+        if done is not None:
+            yield Decision("compaction", reason, f"{len(done.stats)} file groups compacted", True)
+    due = compaction_due(source, call.config(source)) or _many_bytes(call, source)
+    if due is None:
+        yield Decision("compaction", "not due", "nothing to do")
+        return
+    plan = schedule_compaction(call)
+    if plan is None or plan.instant is None:
+        yield Decision("compaction", due, "nothing to compact")
+        return
+    done = run_compaction(call, plan.instant)
+    files = 0 if done is None else len(done.stats)
+    left = f", {len(plan.left)} partitions left for later" if plan.left else ""
+    yield Decision("compaction", due, f"{files} file groups compacted ({plan.partition_source}){left}", True)
+
+
+def _many_bytes(call: ServiceCall, source: TableSource) -> str | None:
+    """Whether the logs that writers made since the last compaction are large."""
+    due = COMPACTION_LOG_BYTES_DUE.of(call.options)
+    if due == 0:
+        return None
+    services = [i for i in source.timeline.instants if i.pending_action == COMPACTION.action]
+    since = max((i.requested_time for i in services), default="")
+    later = tuple(
+        i for i in source.timeline.completed_writes if (i.completion_time or "") > since and i not in services
+    )
+    stats = (stat for commit in source.reader.commits(later).values() for stat in commit.stats if stat.log_version)
+    total = sum(stat.file_size_in_bytes or 0 for stat in stats)
+    return f"{total:,} bytes of logs since the last compaction (due after {due:,})" if total >= due else None
+
+
+STEPS: tuple[Step, ...] = (_compaction,)

@@ -1,0 +1,53 @@
+"""``tidelake compact`` and ``tidelake services``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import tidelake as tl
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> tl.Table:
+    made = tl.create_table(str(tmp_path / "trips"), "id bigint, ts bigint, day string", partition_by="day")
+    made.upsert(pa.table({"id": [1, 2], "ts": [1, 1], "day": ["a", "b"]}))
+    made.upsert(pa.table({"id": [1, 2], "ts": [2, 2], "day": ["a", "b"]}))
+    return made
+
+
+def test_compact_plans_schedules_runs(tidelake, table):
+    """A dry run shows the plan and changes nothing; a plan is published, run, and then there is nothing left."""
+    ran = tidelake("compact", table.path, "--dry-run")
+    assert (ran.code, ran.err) == (0, "")
+    assert "2 file groups" in ran.out
+    assert "day=a" in ran.out
+    assert not table.compactions()
+    dry = tidelake("compact", table.path, "--dry-run", "--partition", "day=a", "--format", "json").json()
+    assert [op["partition_path"] for op in dry["operations"]] == ["day=a"]
+    assert list(dry["left"]) == ["day=b"]
+    made = tidelake("compact", table.path, "--schedule", "--partition", "day=a", "--format", "json").json()["instant"]
+    assert "requested" in tidelake("services", "show", table.path).out
+    assert f"{made}: 1 file groups compacted" in tidelake("compact", table.path, "--run", made).out
+    assert "1 file groups compacted" in tidelake("compact", table.path).out
+    assert "nothing to compact" in tidelake("compact", table.path).out
+    assert tidelake("compact", table.path, "--run", "20200101000000000").code == 1
+    assert tidelake("compact", table.path, "--strategy", "nonsense").code == 1
+
+
+def test_services_run_says_what_and_why(tidelake, table):
+    """By policy: due after one commit, then not due any more."""
+    due = ("--option", "hoodie.compact.inline.max.delta.commits=2")
+    assert (
+        "2 delta commits since the last compaction (due after 2)" in tidelake("services", "run", table.path, *due).out
+    )
+    ran = tidelake("services", "run", table.path, *due)
+    assert "compaction: not due" in ran.out
+
+
+def test_services_audit_tells_by_its_exit_code(tidelake, table):
+    """Nothing lost is 0."""
+    ran = tidelake("services", "audit", table.path)
+    assert (ran.code, "nothing is lost" in ran.out) == (0, True)
