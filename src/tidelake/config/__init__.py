@@ -2,7 +2,11 @@
 
 from tidelake.config.options import READ_OPTIONS, Option, ReadOptions, UnknownOptionWarning, read_options
 from tidelake.config.service_options import (
+    CLUSTER_ASYNC,
+    CLUSTER_COMMITS,
+    CLUSTER_INLINE,
     CLUSTERING_DAYS,
+    CLUSTERING_FILTER,
     CLUSTERING_FILTER_MODE,
     CLUSTERING_FIRST,
     CLUSTERING_GROUP_BYTES,
@@ -47,6 +51,7 @@ from tidelake.config.write_options import WRITE_OPTIONS, LockOptions, WriterOpti
 
 __all__ = [
     "CLUSTERING_DAYS",
+    "CLUSTERING_FILTER",
     "CLUSTERING_FILTER_MODE",
     "CLUSTERING_FIRST",
     "CLUSTERING_GROUPS",
@@ -60,6 +65,9 @@ __all__ = [
     "CLUSTERING_SORT_COLUMNS",
     "CLUSTERING_STRATEGY",
     "CLUSTERING_TARGET_BYTES",
+    "CLUSTER_ASYNC",
+    "CLUSTER_COMMITS",
+    "CLUSTER_INLINE",
     "COMPACTION_DAYS",
     "COMPACTION_LOG_BYTES",
     "COMPACTION_LOG_BYTES_DUE",

@@ -213,6 +213,27 @@ CLUSTERING_FILTER_MODE: Option[str] = Option(
     "Apache Hudi's name for a partition filter that goes before the strategy: NONE, RECENT_DAYS, SELECTED_PARTITIONS.",
     choice(none="", recent_days="recent_days", selected_partitions="selected_partitions"),
 )
+CLUSTERING_FILTER: Option[str] = Option(
+    "tidelake.services.clustering.filter",
+    "service",
+    "",
+    "A SQL condition on partition columns: only partitions that it leaves are clustered.",
+    str,
+)
+CLUSTER_INLINE: Option[bool] = Option(
+    "hoodie.clustering.inline", "service", False, "Whether writers cluster after their commit, when it is due.", _flag
+)
+CLUSTER_ASYNC: Option[bool] = Option(
+    "hoodie.clustering.async.enabled", "service", False, "Whether the service runner clusters, when it is due.", _flag
+)
+CLUSTER_COMMITS: Option[int] = Option(
+    "hoodie.clustering.inline.max.commits",
+    "service",
+    4,
+    "After how many writes since the last clustering one is due.",
+    at_least(1),
+    ("hoodie.clustering.async.max.commits",),
+)
 
 SERVICE_OPTIONS: tuple[Option[bool] | Option[str] | Option[int] | Option[tuple[str, ...]], ...] = (
     INCREMENTAL_SERVICES,
@@ -241,6 +262,10 @@ SERVICE_OPTIONS: tuple[Option[bool] | Option[str] | Option[int] | Option[tuple[s
     CLUSTERING_LAST,
     CLUSTERING_REGEX,
     CLUSTERING_FILTER_MODE,
+    CLUSTERING_FILTER,
+    CLUSTER_INLINE,
+    CLUSTER_ASYNC,
+    CLUSTER_COMMITS,
     COMPACTION_LOG_BYTES_DUE,
 )
 

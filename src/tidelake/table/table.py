@@ -11,7 +11,10 @@ import pyarrow as pa
 from tidelake._clock import Clock, SystemClock
 from tidelake._progress import progress
 from tidelake.config import (
+    CLUSTERING_FILTER,
+    CLUSTERING_ORDER,
     CLUSTERING_PARTITIONS,
+    CLUSTERING_SORT_COLUMNS,
     CLUSTERING_STRATEGY,
     COMPACTION_PARTITIONS,
     COMPACTION_STRATEGY,
@@ -41,7 +44,7 @@ from tidelake.observe import (
 from tidelake.query import PointInTime, ScanRequest, TableSource, table_schema
 from tidelake.schema import META_COLUMN_NAMES, ddl_to_arrow, spark_json_to_arrow
 from tidelake.services.audit import AuditReport, audit_table
-from tidelake.services.clustering import cluster, run_clustering, schedule_clustering
+from tidelake.services.clustering import cluster, cluster_inline, run_clustering, schedule_clustering
 from tidelake.services.compaction import compact, compact_inline, run_compaction, schedule_compaction
 from tidelake.services.context import ServiceCall
 from tidelake.services.cursor import begin_cursors
@@ -348,6 +351,32 @@ class Table:
         with progress(f"compaction of {self.name}"):
             return run_compaction(self._service_call(None), instant)
 
+    @overload
+    def cluster(
+        self,
+        *,
+        dry_run: Literal[False] = False,
+        sort_by: str | Sequence[str] | None = None,
+        order: str | None = None,
+        strategy: str | Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+        filter: str | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Commit | None: ...
+
+    @overload
+    def cluster(
+        self,
+        *,
+        dry_run: bool,
+        sort_by: str | Sequence[str] | None = None,
+        order: str | None = None,
+        strategy: str | Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+        filter: str | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Commit | ServicePlan | None: ...
+
     def cluster(
         self,
         *,
@@ -356,15 +385,17 @@ class Table:
         order: str | None = None,
         strategy: str | Sequence[str] | None = None,
         partitions: Sequence[str] | None = None,
+        filter: str | None = None,
         options: Mapping[str, str] | None = None,
     ) -> Commit | ServicePlan | None:
         """Put small files together, and sort: plans that wait first, then what else there is. None if there is no work.
 
         ``sort_by`` names columns, ``order`` how several of them sort (``"linear"``, ``"z-order"``, ``"hilbert"``);
-        ``strategy`` which partitions to look at (``docs/services.md``); ``partitions`` takes those alone; ``options`` are
-        those of the service. A dry run returns the plan and writes nothing.
+        ``strategy`` which partitions to look at (``docs/services.md``); ``partitions`` takes those alone, ``filter``
+        those that a SQL condition on partition columns leaves; ``options`` are those of the service. A dry run returns
+        the plan and writes nothing.
         """
-        call = self._clustering_call(options, sort_by, order, strategy, partitions)
+        call = self._clustering_call(options, sort_by, order, strategy, partitions, filter)
         if dry_run:
             return schedule_clustering(call, dry_run=True)
         with progress(f"clustering of {self.name}"):
@@ -377,10 +408,11 @@ class Table:
         order: str | None = None,
         strategy: str | Sequence[str] | None = None,
         partitions: Sequence[str] | None = None,
+        filter: str | None = None,
         options: Mapping[str, str] | None = None,
     ) -> str | None:
         """Publish a plan for ``run_clustering``, here or elsewhere; returns its instant, None if there is nothing to do."""
-        plan = schedule_clustering(self._clustering_call(options, sort_by, order, strategy, partitions))
+        plan = schedule_clustering(self._clustering_call(options, sort_by, order, strategy, partitions, filter))
         return None if plan is None else plan.instant
 
     def run_clustering(self, instant: str | None = None) -> Commit | None:
@@ -403,12 +435,15 @@ class Table:
         order: str | None,
         strategy: str | Sequence[str] | None,
         partitions: Sequence[str] | None,
+        condition: str | None,
     ) -> ServiceCall:
         given = dict(options or {})
         if sort_by is not None:
-            given["hoodie.clustering.plan.strategy.sort.columns"] = ",".join(_names(sort_by))
+            given[CLUSTERING_SORT_COLUMNS.key] = ",".join(_names(sort_by))
         if order is not None:
-            given["hoodie.layout.optimize.strategy"] = order
+            given[CLUSTERING_ORDER.key] = order
+        if condition is not None:
+            given[CLUSTERING_FILTER.key] = condition
         return self._service_call(given, strategy, partitions, _CLUSTERING)
 
     def compactions(self, limit: int | None = 20) -> tuple[RunSummary, ...]:
@@ -488,7 +523,9 @@ class Table:
         """Run a write, again if it is to be, and tell how far it is."""
         with progress(f"{request.operation} of {self.name}"):
             done = redone(once, on_conflict, self._clock)
-            compact_inline(self._service_call(None))
+            call = self._service_call(None)
+            compact_inline(call)
+            cluster_inline(call)
             return done
 
     def _delete_on_spark(self, keys: object, condition: str | None, request: WriteRequest) -> Commit | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -552,3 +553,70 @@ def test_completion_times_rise_over_clusterings() -> None:
     made.cluster()
     ends = sorted(i.completion_time or "" for i in made.timeline.completed_writes)
     assert all(a < b for a, b in pairwise(ends))
+
+
+def test_filter_on_partition_columns_limits_the_plan() -> None:
+    """Only partitions that the condition leaves are taken; the others are recorded. Other columns are refused."""
+    made = filled()
+    plan = made.cluster(dry_run=True, filter="day = 'd1'")
+    assert isinstance(plan, ServicePlan)
+    assert {op.partition_path for op in plan.operations} == {"day=d1"}
+    assert plan.missing_partitions == ("day=d0",)
+    with pytest.raises(InvalidError, match="partition columns"):
+        made.cluster(filter="id > 3")
+
+
+def test_inline_clustering_follows_a_write_when_it_is_due() -> None:
+    """With the option on, a writer clusters after so many writes; without it, never."""
+    made = table()
+    plain, eager = (
+        reopened(made),
+        reopened(made, **{"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "3"}),
+    )
+    for at in range(4):
+        plain.bulk_insert(rows((2 * at, "n", 1)))
+    assert not made.clusterings()
+    eager.bulk_insert(rows((20, "n", 1)))
+    (done,) = made.clusterings()
+    assert (done.state, done.file_groups, done.partitions) == ("COMPLETED", 5, ("day=d0",))
+    eager.bulk_insert(rows((22, "n", 1)))
+    assert len(made.clusterings()) == 1
+
+
+def test_service_runner_completes_plans_that_wait_and_clusters_where_asked() -> None:
+    """A round carries out a waiting plan for any table; it makes plans only with the option."""
+    made = filled(COW)
+    assert [str(decision) for decision in made.run_services()] == []
+    instant = made.schedule_clustering(partitions=["day=d0"])
+    (first,) = made.run_services()
+    assert (first.service, first.did_work) == ("clustering", True)
+    assert str(instant) in first.reason
+    made.bulk_insert(rows((41, "n", 1)))
+    asked = {"hoodie.clustering.async.enabled": "true", "hoodie.clustering.async.max.commits": "1"}
+    (second,) = made.run_services(options=asked)
+    assert "became 1" in second.outcome
+    instant = made.schedule_clustering(sort_by="name")
+    foreign_write(made, lambda t: t.upsert(rows((1, "x", 1000))))
+    (third,) = made.run_services()
+    assert "withdrawn" in third.outcome
+    assert not made.timeline.pending
+
+
+def test_audit_finds_a_partition_that_was_taken_out_of_the_carry_list() -> None:
+    """What a plan left is in its carry list; without it the work is lost, and the repair brings it back."""
+    made = filled()
+    made.cluster(partitions=["day=d0"])
+    assert made.audit_services().is_clean
+    (instant,) = [i for i in made.timeline.completed_writes if i.pending_action == "clustering"]
+    path = f".hoodie/timeline/{instant.requested_file_name}"
+    storage = made._source.storage
+    request = decode_record(RequestedReplaceMetadata, storage.get(path))
+    assert request.clustering_plan is not None
+    robbed = replace(request, clustering_plan=replace(request.clustering_plan, missing_schedule_partitions=()))
+    storage.put(path, robbed.encode(b"0123456789abcdef"))
+    assert made.audit_services().lost["clustering"] == ("day=d1",)
+    assert made.cluster(dry_run=True) is None
+    made.audit_services(repair=True)
+    plan = made.cluster(dry_run=True)
+    assert isinstance(plan, ServicePlan)
+    assert {op.partition_path for op in plan.operations} == {"day=d1"}

@@ -11,6 +11,7 @@ it is withdrawn, nothing of it was ever visible, and the next plan finds the wor
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,9 +20,16 @@ import numpy as np
 import pyarrow as pa
 
 from tidelake._progress import current
-from tidelake.config import CLUSTERING_FILTER_MODE, CLUSTERING_ORDER, CLUSTERING_SORT_COLUMNS, CLUSTERING_STRATEGY
-from tidelake.errors import ConflictError
-from tidelake.filegroup import FileSlice, TableView
+from tidelake.config import (
+    CLUSTER_INLINE,
+    CLUSTERING_FILTER,
+    CLUSTERING_FILTER_MODE,
+    CLUSTERING_ORDER,
+    CLUSTERING_SORT_COLUMNS,
+    CLUSTERING_STRATEGY,
+)
+from tidelake.errors import ConflictError, InvalidError, TidelakeError
+from tidelake.filegroup import FileSlice, PartitionCodec, TableView
 from tidelake.filegroup.listing import list_partitions
 from tidelake.format.avro_record import decode_record
 from tidelake.format.commit_metadata import ReplaceCommitMetadata, WriteStat
@@ -29,9 +37,12 @@ from tidelake.format.names import BaseFileName, State, parse_base_name, parse_lo
 from tidelake.format.plans import ClusteringPlan, RequestedReplaceMetadata, SliceInfo
 from tidelake.index import bucket_file_id, bucket_of
 from tidelake.query import ScanPlan, TableSource, plan_slices, read_slice, table_schema
+from tidelake.query.filters import parse_filter
+from tidelake.query.prune import FilterConstraint
 from tidelake.services.clustering.order import Numbers, check_columns, row_order
 from tidelake.services.clustering.plan import ClusteringPlanner, Layout, describe, encode_plan
-from tidelake.services.clustering.strategies import HUDI_NAMES
+from tidelake.services.clustering.strategies import HUDI_NAMES, InPartitions
+from tidelake.services.clustering.trigger import clustering_due
 from tidelake.services.context import ServiceCall
 from tidelake.services.execution import (
     Done,
@@ -47,7 +58,7 @@ from tidelake.services.execution import (
 from tidelake.services.kinds import CLUSTERING
 from tidelake.services.planner import Outcome
 from tidelake.services.report import ServicePlan
-from tidelake.services.strategy import make_strategy
+from tidelake.services.strategy import Composed, make_strategy
 from tidelake.services.withdraw import withdraw
 from tidelake.storage import Storage
 from tidelake.timeline import Timeline
@@ -58,6 +69,7 @@ from tidelake.write.context import WriteContext
 from tidelake.write.files import join, put_markers
 from tidelake.write.transaction import Commit, recover
 
+_LOG = logging.getLogger("tidelake.services")
 _TAKEN_ROWS = 262_144
 """Sorted rows that are put together at a time."""
 _LONGEST = 2**31 - 1
@@ -198,9 +210,44 @@ def _with_long_texts(table: pa.Table) -> pa.Table:
     return table.cast(pa.schema(fields))
 
 
+def cluster_inline(call: ServiceCall) -> None:
+    """After a write: cluster if its options ask for it (``hoodie.clustering.inline``) and it is due.
+
+    The write is true whatever comes of it: what fails here is told in the log, and done by the next one.
+    """
+    if not CLUSTER_INLINE.of(call.options):
+        return
+    source = call.source()
+    if clustering_due(source, call.config(source)) is None:
+        return
+    try:
+        cluster(call)
+    except TidelakeError as error:
+        _LOG.warning("the clustering after a write of %s failed: %s", source.config.name, error)
+
+
 def clustering_planner(call: ServiceCall, source: TableSource) -> ClusteringPlanner:
-    """The planner that the options ask for."""
-    return ClusteringPlanner(call.config(source), make_strategy(_strategy_name(call, source), HUDI_NAMES))
+    """The planner that the table's and the call's options ask for."""
+    config = call.config(source)
+    strategy = make_strategy(_strategy_name(call, source), HUDI_NAMES)
+    text = CLUSTERING_FILTER.of(config.options)
+    if text:
+        strategy = Composed((_partition_filter(source, text), strategy))
+    return ClusteringPlanner(config, strategy)
+
+
+def _partition_filter(source: TableSource, text: str) -> InPartitions:
+    condition = parse_filter(text, table_schema(source).schema)
+    fields = source.config.partition_fields
+    constraint = FilterConstraint.of(condition, fields)
+    if constraint is None or not condition.columns <= set(fields):
+        raise InvalidError(
+            "a clustering is limited by partition columns alone",
+            value=text,
+            table=source.storage.uri,
+            hint=f"the table is partitioned by {', '.join(fields)}" if fields else "the table has no partitions",
+        )
+    return InPartitions(PartitionCodec.of(source.config), constraint)
 
 
 def _strategy_name(call: ServiceCall, source: TableSource) -> str:

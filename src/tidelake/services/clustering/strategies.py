@@ -16,6 +16,8 @@ from tidelake.config import (
     CLUSTERING_REGEX,
     CLUSTERING_SKIPPED_DAYS,
 )
+from tidelake.filegroup import PartitionCodec, PartitionConstraint
+from tidelake.filegroup.listing import kept_partitions
 from tidelake.services.strategy import (
     IncrementalPartitionAwareStrategy,
     ServiceConfig,
@@ -73,6 +75,19 @@ class Regex(ServiceStrategy, IncrementalPartitionAwareStrategy):
         pattern = re.compile(CLUSTERING_REGEX.of(config.options))
         matching = [path for path in partitions if pattern.fullmatch(path)]
         return matching, sorted(set(partitions) - set(matching))
+
+
+class InPartitions(ServiceStrategy, IncrementalPartitionAwareStrategy):
+    """The partitions that a condition on their columns leaves, and those whose paths do not tell."""
+
+    def __init__(self, codec: PartitionCodec, constraint: PartitionConstraint) -> None:
+        self._codec = codec
+        self._constraint = constraint
+
+    def filter_partition_paths(self, config: ServiceConfig, partitions: Sequence[str]) -> Split:
+        """Those that may hold rows of the condition."""
+        kept = set(kept_partitions(partitions, self._codec, self._constraint))
+        return [p for p in partitions if p in kept], [p for p in partitions if p not in kept]
 
 
 for _name, _cls in {
