@@ -16,6 +16,9 @@ POOLS = (
     "tidelake.filegroup.listing",
     "tidelake.filegroup.view",
     "tidelake.query.source",
+    "tidelake.engine.tasks",
+    "tidelake.services.execution",
+    "tidelake.services.clean.execute",
 )
 
 

@@ -1,5 +1,14 @@
 """Options and table configuration."""
 
+from tidelake.config.clean_options import (
+    CLEAN_AUTOMATIC,
+    CLEAN_OPTIONS,
+    KEEP_COMMITS,
+    KEEP_HOURS,
+    KEEP_VERSIONS,
+    CleanOptions,
+    clean_options,
+)
 from tidelake.config.options import READ_OPTIONS, Option, ReadOptions, UnknownOptionWarning, read_options
 from tidelake.config.service_options import (
     CLUSTER_ASYNC,
@@ -50,6 +59,8 @@ from tidelake.config.table_options import LOG_BLOCK_BYTES, LOG_FILE_BYTES, TABLE
 from tidelake.config.write_options import WRITE_OPTIONS, LockOptions, WriterOptions, writer_options
 
 __all__ = [
+    "CLEAN_AUTOMATIC",
+    "CLEAN_OPTIONS",
     "CLUSTERING_DAYS",
     "CLUSTERING_FILTER",
     "CLUSTERING_FILTER_MODE",
@@ -84,12 +95,16 @@ __all__ = [
     "EVENT_TIME_UNIT",
     "EVENT_TIME_UNITS",
     "INCREMENTAL_SERVICES",
+    "KEEP_COMMITS",
+    "KEEP_HOURS",
+    "KEEP_VERSIONS",
     "LOG_BLOCK_BYTES",
     "LOG_FILE_BYTES",
     "READ_OPTIONS",
     "SERVICE_OPTIONS",
     "TABLE_OPTIONS",
     "WRITE_OPTIONS",
+    "CleanOptions",
     "LockOptions",
     "MergeMode",
     "Option",
@@ -99,6 +114,7 @@ __all__ = [
     "TableType",
     "UnknownOptionWarning",
     "WriterOptions",
+    "clean_options",
     "is_service_option",
     "parse_table_config",
     "read_options",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tidelake._limits import GIB, MIB
+from tidelake.config.clean_options import CLEAN_OPTIONS
 from tidelake.config.options import Option, choice
 from tidelake.config.write_options import at_least
 
@@ -267,6 +268,7 @@ SERVICE_OPTIONS: tuple[Option[bool] | Option[str] | Option[int] | Option[tuple[s
     CLUSTER_ASYNC,
     CLUSTER_COMMITS,
     COMPACTION_LOG_BYTES_DUE,
+    *CLEAN_OPTIONS,
 )
 
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from tidelake.errors import ConflictError, InvalidError, NotFoundError, TidelakeError, UnavailableError
+from tidelake.filegroup import build_state, load_state, save_state
 from tidelake.filegroup.listing import list_partitions
 from tidelake.format.commit_metadata import CommitMetadata, WriteStat
 from tidelake.format.names import State, TimelineName, parse_base_name, parse_log_name
@@ -135,12 +136,14 @@ def carry_out(
                 )
                 executing = Executing(source, requested, plan, token)
                 return _complete(call, moves, kind, claim, paths, executing, work(executing), check)
-        except Exception as error:
-            found = _settled(moves, kind, requested, error)
-            if found is None or not _is_ours(source, found, token):
+        except Exception:
+            # Our turn may have been had, or may still be: after one more it is on the timeline, or never will be.
+            moves.take_turn(lambda _: None)
+            done_before = completed(moves.load(), kind, requested)
+            if done_before is None or not _is_ours(source, done_before, token):
                 _give_up(call.storage, claim, token, paths)
+            if done_before is None:
                 raise
-            done_before = found
         end_claim(call.storage, requested)
         return _commit_of(source, done_before)
 
@@ -184,6 +187,19 @@ def by_partition(stats: Iterable[WriteStat]) -> dict[str, tuple[WriteStat, ...]]
         part = stat.partition_path or ""
         found[part] = (*found.get(part, ()), stat)
     return found
+
+
+def _refresh_state(source: TableSource) -> None:
+    """Store the table state as of now: the next full plan, or scan of many partitions, lists nothing.
+
+    It is derived: that it cannot be stored is no reason to say that the service failed.
+    """
+    with suppress(TidelakeError):
+        now = source.refresh()
+        state = load_state(now.storage, now.config, now.timeline, now.reader)
+        if state is None:
+            state = build_state(now.storage, now.config, now.timeline, now.reader)
+        save_state(now.storage, state)
 
 
 def completed(timeline: Timeline, kind: ServiceKind, requested: str) -> Instant | None:
@@ -249,20 +265,8 @@ def _complete(
             return _commit_of(source, found)
         delete_markers(call.storage, claim.instant)
         end_claim(call.storage, claim.instant)
+    _refresh_state(source)
     return Commit(claim.instant, published.completion or "", kind.operation, done.stats)
-
-
-def _settled(moves: Transitions, kind: ServiceKind, requested: str, error: Exception) -> Instant | None:
-    """After an error: the instant, if it completed after all.
-
-    The answer to our turn may have been lost, or still be on its way. After one more turn, that names nothing, it has been
-    had or never will be; before that no file may go.
-    """
-    try:
-        moves.take_turn(lambda _: None)
-        return completed(moves.load(), kind, requested)
-    except TidelakeError:
-        raise error from None
 
 
 def _plan_bytes(storage: Storage, source: TableSource, kind: ServiceKind, requested: str) -> bytes:

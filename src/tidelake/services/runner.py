@@ -10,9 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tidelake.config import CLUSTER_ASYNC, CLUSTER_INLINE, COMPACTION_LOG_BYTES_DUE, TableType
+from tidelake.config import (
+    CLEAN_AUTOMATIC,
+    CLUSTER_ASYNC,
+    CLUSTER_INLINE,
+    COMPACTION_LOG_BYTES_DUE,
+    TableType,
+    clean_options,
+)
 from tidelake.errors import ConflictError
 from tidelake.query import TableSource
+from tidelake.services.clean import Cleaner, clean
 from tidelake.services.clustering import StalePlanError, run_clustering, schedule_clustering
 from tidelake.services.clustering.trigger import clustering_due
 from tidelake.services.compaction import run_compaction, schedule_compaction
@@ -123,4 +131,17 @@ def _clustering(call: ServiceCall) -> Iterator[Decision]:
     )
 
 
-STEPS: tuple[Step, ...] = (_compaction, _clustering)
+def _clean(call: ServiceCall) -> Iterator[Decision]:
+    if not CLEAN_AUTOMATIC.of(call.options):
+        return
+    options = clean_options(call.options)
+    reason = f"{options.policy} {options.retain}"
+    result = clean(Cleaner(call.storage, call.source().config, call.clock, options, call.writer, call.lock()))
+    if result is None:
+        yield Decision("clean", reason, "nothing to clean")
+        return
+    done = f"{len(result.files)} files removed, {result.size_bytes:,} bytes ({result.partition_source})"
+    yield Decision("clean", reason, done, True)
+
+
+STEPS: tuple[Step, ...] = (_compaction, _clustering, _clean)

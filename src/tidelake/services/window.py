@@ -13,7 +13,7 @@ undone restore or overwrite, which brings back file groups whose commits lie bef
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from tidelake.config import TableConfig
@@ -23,6 +23,7 @@ from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadat
 from tidelake.format.history import ArchivedInstant
 from tidelake.format.names import State, TimelineName
 from tidelake.format.plans import RollbackPlan
+from tidelake.format.service_metadata import RollbackMetadata
 from tidelake.services.cursor import Cursor
 from tidelake.services.kinds import COMPACTION, PlanFacts, ServiceKind
 from tidelake.storage import Storage
@@ -151,12 +152,23 @@ class WindowFinder:
                 continue
             if taker.action == "restore" or self._takes_replacement(taker):
                 return str(taker)
+        for archived in self._archived_since(left, ("rollback", "restore")):
+            if archived.action == "restore" or _took_replacement(archived):
+                return f"{archived.requested_time}.{archived.action}"
         return None
+
+    def _archived_since(self, left: str, actions: Collection[str]) -> list[ArchivedInstant]:
+        """The archived instants of some actions that completed since; their contents are read only if there are any."""
+
+        def counts(old: ArchivedInstant) -> bool:
+            return old.action in actions and (old.completion_time or "") >= left
+
+        return [old for old in self._history() if counts(old)] if any(map(counts, self._reader.history)) else []
 
     def _takes_replacement(self, taker: Instant) -> bool:
         try:
             target = self._reader.record(RollbackPlan, taker.requested_file_name).instant_to_rollback
-        except NotFoundError:
+        except TidelakeError:
             return True  # what it took back is not known
         return target is not None and target.action == "replacecommit"
 
@@ -170,13 +182,12 @@ class WindowFinder:
             if self._makes_no_work(instant):
                 continue
             touched |= self._partitions_of(self._reader.commit(instant))
-        if any((old.completion_time or "") >= left for old in self._reader.history):
-            for archived in self._history():
-                is_own = archived.plan is not None and self._kind.facts(archived.plan) is not None
-                if archived.action in WRITE_ACTIONS and (archived.completion_time or "") >= left and not is_own:
-                    instants.append(archived.requested_time)
-                    cls = ReplaceCommitMetadata if archived.action == "replacecommit" else CommitMetadata
-                    touched |= self._partitions_of(decode_record(cls, archived.metadata or b""))
+        for archived in self._archived_since(left, WRITE_ACTIONS):
+            if archived.plan is not None and self._kind.facts(archived.plan) is not None:
+                continue
+            instants.append(archived.requested_time)
+            cls = ReplaceCommitMetadata if archived.action == "replacecommit" else CommitMetadata
+            touched |= self._partitions_of(decode_record(cls, archived.metadata or b""))
         return frozenset(touched), tuple(instants)
 
     def _makes_no_work(self, instant: Instant) -> bool:
@@ -195,3 +206,12 @@ class WindowFinder:
         if isinstance(commit, ReplaceCommitMetadata):
             found |= set(commit.partition_to_replace_file_ids or {})
         return found
+
+
+def _took_replacement(archived: ArchivedInstant) -> bool:
+    """Whether an archived rollback took back a write that had replaced file groups, or does not say what it took back."""
+    try:
+        taken = decode_record(RollbackMetadata, archived.metadata or b"").instants_rollback
+    except TidelakeError:
+        return True
+    return not taken or any(target.action == "replacecommit" for target in taken)

@@ -51,6 +51,7 @@ from tidelake.write.job import (
     refuse_blanks,
     start_of,
 )
+from tidelake.write.lookup import with_unsettled
 from tidelake.write.moves import route
 from tidelake.write.partition import PartitionTask, PlannedFile, plan_partition, salts_of
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare, refuse_unfit
@@ -268,7 +269,8 @@ def _write_task(
     for task, (_, here) in zip(tasks, parts, strict=True):
         planned += plan_partition(storage, context, task, chosen(rows, here, request))
     put_markers(storage, context.instant, attempt, [(file.path, file.kind) for file in planned])
-    stats = [file.write() for file in planned]
+    with storage.batch() as puts:
+        stats = [file.write(puts) for file in planned]
     _refuse_late(storage, context, stats)
     return stats, [path for path, _ in parts]
 
@@ -303,7 +305,7 @@ def _slices(
     """The latest slices of a task's partitions, as of the write's start, in an order that all tasks agree on."""
     view = TableSource(storage, config, start, reader).view()
     return {
-        listed.path: tuple(sorted(view.latest_of(listed), key=lambda s: s.file_id))
+        listed.path: with_unsettled(view, config, sorted(view.latest_of(listed), key=lambda s: s.file_id))
         for listed in list_partitions(storage, partitions)
     }
 

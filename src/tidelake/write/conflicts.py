@@ -1,7 +1,8 @@
 """Conflicts: what completed since a write began, and whether it touched what the write touches.
 
 Per file group, as Apache Hudi: two writes that change one file group conflict, except that a compaction never conflicts
-with log appends, since logs completed after its request lie on top of it. A write that replaces whole partitions conflicts
+with log appends, since logs completed after its request lie on top of it (unless they bring a key back that the new base
+file no longer has: others would not find it there). A write that replaces whole partitions conflicts
 with every write into them. Inserted keys are compared with the keys of base files that appeared meanwhile, so that one
 new key never becomes two rows.
 """
@@ -41,19 +42,29 @@ class Footprint:
         return (partition_path or "", (file_id or "")[:DIGITS] if self.is_bucketed else file_id or "")
 
 
+@dataclass(frozen=True, slots=True)
+class KeyChecks:
+    """Of a base file that others made meanwhile: a key that keeps this write from being true, if there is one."""
+
+    inserted: Callable[[WriteStat], str | None] = lambda _: None
+    """Of a write: a key that this one inserts, too."""
+    revived: Callable[[WriteStat], str | None] = lambda _: None
+    """Of a compaction: a key that this write logs for its group, and that it no longer has."""
+
+
 def check_conflicts(
     footprint: Footprint,
     start: Timeline,
     now: Timeline,
     reader: TimelineReader,
-    has_inserted_key: Callable[[WriteStat], str | None],
+    keys: KeyChecks,
 ) -> None:
     """Raise ConflictError if a write that completed since ``start``, or a pending clustering, is in the way."""
     check_undone(start, now, reader)
     before = {i.requested_time for i in start.completed_writes}
     for instant in now.completed_writes:
         if instant.requested_time not in before:
-            _check_completed(footprint, instant, reader.commit(instant), has_inserted_key)
+            _check_completed(footprint, instant, reader.commit(instant), keys)
     _check_clustering(footprint, now, reader)
 
 
@@ -94,10 +105,13 @@ def _columns(schema_text: str) -> list[tuple[str, str]]:
     return [(field.name, str(field.type)) for field in schema]
 
 
-def _check_completed(
-    footprint: Footprint, instant: Instant, commit: CommitMetadata, has_inserted_key: Callable[[WriteStat], str | None]
-) -> None:
+def _check_completed(footprint: Footprint, instant: Instant, commit: CommitMetadata, keys: KeyChecks) -> None:
     if commit.operation_type in SERVICES:
+        for stat in commit.stats:
+            is_ours = footprint.group(stat.partition_path, stat.file_id) in footprint.groups
+            key = keys.revived(stat) if is_ours and is_base(stat) else None
+            if key is not None:
+                raise _conflict(instant, commit, f"dropped the deleted key {key!r} that this write brings back")
         return
     for stat in commit.stats:
         group = footprint.group(stat.partition_path, stat.file_id)
@@ -109,7 +123,7 @@ def _check_completed(
             continue  # its keys are those of files that are looked at themselves
         is_watched = footprint.inserts_anywhere or group[0] in footprint.inserted_partitions
         if is_watched and is_base(stat):
-            key = has_inserted_key(stat)
+            key = keys.inserted(stat)
             if key is not None:
                 raise _conflict(instant, commit, f"inserted the key {key!r} that this write inserts too")
     if isinstance(commit, ReplaceCommitMetadata):

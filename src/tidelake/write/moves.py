@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 
 from tidelake.errors import InternalError, UnsupportedError
 from tidelake.filegroup import FileSlice
-from tidelake.index import matches
 from tidelake.merge import LogContext, LogRecords, deleted_rows, merge_partial, merge_whole, read_logs
 from tidelake.merge.fold import fold
 from tidelake.merge.log_records import DATA
@@ -32,6 +31,7 @@ from tidelake.schema import RECORD_KEY, with_meta
 from tidelake.storage import Storage
 from tidelake.write.blanks import ordering_values
 from tidelake.write.context import WriteContext
+from tidelake.write.lookup import matches
 from tidelake.write.rows import GONE, HELPERS, KEY, PATH, PLACE
 
 
@@ -50,7 +50,7 @@ def route(
         )
     flat = [(path, number, file_slice) for path, found in slices.items() for number, file_slice in enumerate(found)]
     plain = _with_path(rows, pc.cast(rows.column(PATH), pa.string()))
-    pairs = _pairs(storage, flat, plain)
+    pairs = _pairs(storage, context, flat, plain)
     settled, unsure = _own_alone(pairs)
     judged = _judged(storage, context, flat, rows, unsure)
     homeless = np.setdiff1d(np.arange(rows.num_rows), pairs["row"].to_numpy())
@@ -68,11 +68,13 @@ def route(
     return _with_path(made, made.column(PATH).combine_chunks().dictionary_encode())
 
 
-def _pairs(storage: Storage, flat: list[tuple[str, int, FileSlice]], rows: pa.Table) -> pl.DataFrame:
-    """Every incoming row with every slice whose base file has its key."""
+def _pairs(
+    storage: Storage, context: WriteContext, flat: list[tuple[str, int, FileSlice]], rows: pa.Table
+) -> pl.DataFrame:
+    """Every incoming row with every slice that has its key."""
     keys, paths = rows.column(KEY).combine_chunks(), rows.column(PATH).combine_chunks()
     found = [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_))]
-    for slice_number, present in matches(storage, [file_slice for *_, file_slice in flat], keys):
+    for slice_number, present in matches(storage, context, [file_slice for *_, file_slice in flat], keys):
         is_own = np.asarray(pc.equal(paths.take(pa.array(present)), flat[slice_number][0]))
         found.append((present, np.full(len(present), slice_number, dtype=np.int64), is_own))
     row, number, own = (np.concatenate(part) for part in zip(*found, strict=True))

@@ -6,6 +6,7 @@
 - A write that was taken for dead, rolled back, and woke up: it may make more files and markers before it fails at its
   commit, or dies. Its instant is condemned for ever, so whatever its markers name may go at any time.
 - A heartbeat whose writer died before it requested anything; it goes when it has expired.
+- The claim and the heartbeat of a service that completed, and died before it removed them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterable
 from tidelake.storage import Storage
 from tidelake.storage.port import ObjectInfo
 from tidelake.timeline import Instant, Timeline, TimelineReader
+from tidelake.timeline.claim import CLAIM_DIR
 from tidelake.timeline.transitions import HEARTBEAT_DIR
 from tidelake.write.files import MARKER_DIR
 from tidelake.write.rollback import delete_markers, files_of, marked_files
@@ -30,7 +32,9 @@ def sweep_traces(
 ) -> None:
     """Remove what instants left that are not pending; ``left`` are the heartbeats, ``expired`` those that are too old."""
     pending = {i.requested_time for i in timeline.pending}
-    rolled_back = {t for i in timeline.of_action("rollback") for t in reader.targets(i)} - timeline.by_time.keys()
+    rolled_back = {
+        t for i in timeline.of_action("rollback", "restore") for t in reader.targets(i)
+    } - timeline.by_time.keys()
     for instant in storage.list_dir(MARKER_DIR)[0]:
         if instant in rolled_back and instant not in pending and not _is_archived(reader, instant):
             for path in files_of(storage, instant):
@@ -44,6 +48,7 @@ def sweep_traces(
     ended = {i.requested_time for i in timeline.instants} | rolled_back | expired
     for instant in left:
         if instant in ended and instant not in pending:
+            storage.delete(f"{CLAIM_DIR}/{instant}")
             storage.delete(f"{HEARTBEAT_DIR}/{instant}")
 
 

@@ -86,8 +86,7 @@ def run_compaction(call: ServiceCall, instant: str | None = None) -> Commit | No
     """Carry out a plan: the one of an instant, or the oldest one that nobody is at; None if there is none."""
     if instant is not None:
         return _execute(call, instant)
-    source = call.source()
-    _refuse_copy_on_write(source)
+    source = _with_last_turn(call)
     live: ConflictError | None = None
     for pending in pending_plans(source.timeline, COMPACTION):
         try:
@@ -104,8 +103,7 @@ def compact(call: ServiceCall) -> Commit | None:
 
     Returns the last commit; None if there was nothing to do.
     """
-    source = call.source()
-    _refuse_copy_on_write(source)
+    source = _with_last_turn(call)
     done: Commit | None = None
     for pending in pending_plans(source.timeline, COMPACTION):
         try:
@@ -114,6 +112,14 @@ def compact(call: ServiceCall) -> Commit | None:
             continue  # its executor lives: its file groups are left for later
     plan = schedule_compaction(call)
     return done if plan is None or plan.instant is None else _execute(call, plan.instant)
+
+
+def _with_last_turn(call: ServiceCall) -> TableSource:
+    """The table as it is now, with a plan that was decided and whose planner died before it was seen."""
+    source = call.source()
+    _refuse_copy_on_write(source)
+    call.moves(source).finish_last_turn()
+    return call.source()
 
 
 @dataclass(frozen=True, slots=True)
