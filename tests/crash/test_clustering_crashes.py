@@ -15,7 +15,7 @@ import pytest
 import tidelake as tl
 from crash.crash_points import EXPIRED_S, MODES, Shape, World, check_files, faults
 from model.deep import IS_DEEP
-from model.one_thread import SamePool, in_one_thread
+from model.one_thread import in_one_thread
 from small_rows import rows
 from tidelake.errors import ConflictError
 from tidelake.services.clustering import StalePlanError
@@ -30,14 +30,12 @@ if IS_DEEP:
 CASES = [(shape, action) for shape in SHAPES for action in ("cluster", "withdraw")]
 if not IS_DEEP:
     CASES = CASES[:3]
-STEPS = {"cluster": 1, "withdraw": 1} if IS_DEEP else {"cluster": 17, "withdraw": 47}
+STEPS = {"cluster": 1, "withdraw": 1} if IS_DEEP else {"cluster": 4, "withdraw": 16}
 
 
 @pytest.fixture(autouse=True)
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     in_one_thread(monkeypatch)
-    for module in ("tidelake.engine.tasks", "tidelake.services.execution"):
-        monkeypatch.setattr(f"{module}.ThreadPoolExecutor", SamePool)
 
 
 def stored(storage: Storage) -> dict[int, tuple[Any, ...]]:
