@@ -11,20 +11,23 @@ import hashlib
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidelake.errors import ConflictError, InvalidError, NotFoundError, TidelakeError, UnavailableError
 from tidelake.filegroup import build_state, load_state, save_state
 from tidelake.filegroup.listing import list_partitions
-from tidelake.format.commit_metadata import CommitMetadata, WriteStat
+from tidelake.format.commit_metadata import WRITER_KEY, CommitMetadata, WriteStat
 from tidelake.format.names import State, TimelineName, parse_base_name, parse_log_name
-from tidelake.query import TableSource
+from tidelake.merge import merge_spec
+from tidelake.query import TableSource, table_schema
+from tidelake.schema import with_meta
 from tidelake.services.context import ServiceCall
 from tidelake.services.kinds import ServiceKind
 from tidelake.storage import Storage, ensure_object
 from tidelake.timeline import Instant, Timeline
 from tidelake.timeline.claim import Claim, end_claim, holds, release_claim, take_claim
 from tidelake.timeline.transitions import Publication, Published, Transitions
+from tidelake.write.context import WriteContext
 from tidelake.write.heartbeat import beating
 from tidelake.write.metadata_table import retire_metadata_table
 from tidelake.write.rollback import delete_markers, token_number
@@ -32,6 +35,8 @@ from tidelake.write.transaction import Commit, recover
 
 _SYNC = b"tidelake-service"
 _LOOKERS = 16
+_TRIES = 3
+"""How often a plan is carried out anew because the table's schema changed under it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,7 @@ class Executing:
     source: TableSource
     instant: str
     plan: bytes
+    claim: Claim
     token: Token
 
 
@@ -129,7 +135,7 @@ def carry_out(
                 _remove(
                     call.storage, (p for p in files_carrying(call.storage, paths, requested) if _is_lower(p, token))
                 )
-                executing = Executing(source, requested, plan, token)
+                executing = Executing(source, requested, plan, claim, token)
                 return _complete(call, moves, kind, claim, paths, executing, work(executing), check)
         except Exception:
             # Our turn may have been had, or may still be: after one more it is on the timeline, or never will be.
@@ -143,6 +149,47 @@ def carry_out(
         return _commit_of(source, done_before)
 
 
+def again_if_schema_changed(once: Callable[[], Commit]) -> Commit:
+    """Carry a plan out, anew if a writer changed the table's schema meanwhile."""
+    for _ in range(_TRIES - 1):
+        try:
+            return once()
+        except _SchemaChangedError:
+            continue
+    return once()
+
+
+class _SchemaChangedError(ConflictError):
+    """A writer added a column, or widened one, while the files were written."""
+
+
+def refuse_new_schema(executing: Executing, timeline: Timeline) -> None:
+    """The table has the schema of its latest commit by requested time: this one must not hide a column."""
+    source = executing.source
+    now = TableSource(source.storage, source.config, timeline, source.reader)
+    if table_schema(now).declared != table_schema(source).declared:
+        raise _SchemaChangedError(
+            "a writer changed the table's schema while its files were rewritten", instant=executing.instant
+        )
+
+
+def write_context(call: ServiceCall, executing: Executing) -> WriteContext:
+    """What the tasks of a plan know of the table that they write."""
+    config = executing.source.config
+    schema = table_schema(executing.source).declared
+    merge = merge_spec(config, with_meta(schema))
+    return WriteContext(config, schema, merge, executing.instant, call.files, config.event_time_field, config.buckets)
+
+
+def by_partition(stats: Iterable[WriteStat]) -> dict[str, tuple[WriteStat, ...]]:
+    """Statistics as a commit holds them."""
+    found: dict[str, tuple[WriteStat, ...]] = {}
+    for stat in stats:
+        part = stat.partition_path or ""
+        found[part] = (*found.get(part, ()), stat)
+    return found
+
+
 def _refresh_state(source: TableSource) -> None:
     """Store the table state as of now: the next full plan, or scan of many partitions, lists nothing.
 
@@ -154,6 +201,17 @@ def _refresh_state(source: TableSource) -> None:
         if state is None:
             state = build_state(now.storage, now.config, now.timeline, now.reader)
         save_state(now.storage, state)
+
+
+def refuse_late(storage: Storage, claim: Claim, path: str) -> None:
+    """A task that made a file when its plan was another's already, or carried out, removes it: doubles would be read."""
+    if not holds(storage, claim):
+        storage.delete(path)
+        raise ConflictError(
+            f"the plan {claim.instant} was carried out, or taken over, before this task ended",
+            instant=claim.instant,
+            table=storage.uri,
+        )
 
 
 def completed(timeline: Timeline, kind: ServiceKind, requested: str) -> Instant | None:
@@ -193,6 +251,8 @@ def _complete(
     named = {stat.path for stat in done.stats}
     carrying = files_carrying(call.storage, partitions, claim.instant)
     _remove(call.storage, (p for p in carrying if p not in named and (token.made(p) or _is_lower(p, token))))
+    extra = {**(done.metadata.extra_metadata or {}), WRITER_KEY: claim.instant}
+    metadata = replace(done.metadata, extra_metadata=extra)
 
     def decide(timeline: Timeline) -> Publication | Published:
         mine = completed(timeline, kind, claim.instant)
@@ -209,7 +269,7 @@ def _complete(
         _refuse_missing(call.storage, done.stats)
         check(executing, timeline)
         retire_metadata_table(call.storage, call.clock)
-        return Publication(kind.completed_action, State.COMPLETED, claim.instant, lambda _: done.metadata.encode(_SYNC))
+        return Publication(kind.completed_action, State.COMPLETED, claim.instant, lambda _: metadata.encode(_SYNC))
 
     published = moves.publish(decide)
     with suppress(UnavailableError):
