@@ -1,4 +1,4 @@
-"""Random histories of writes, compactions, cleans by every policy, savepoints and restores, against a plain dict.
+"""Random histories of writes, compactions, clusterings, cleans by every policy, savepoints and restores, against a plain dict.
 
 After each step: the rows now, as of every savepoint, and as of every point that is retained are those of then; an incremental
 clean has left what a full one would leave; nothing that is referenced is missing.
@@ -68,7 +68,9 @@ class Machine:
     def step(self) -> None:
         self.clock.advance(self.random.choice((1, 60, 3600)))
         choices = [self.upsert] * 7 + [self.overwrite, self.delete, self.drop_partition] + [self.clean] * 5
-        choices += [self.savepoint] * 2 + [self.drop] * 2 + [self.restore, self.schedule] + [self.compact] * 2
+        choices += (
+            [self.savepoint] * 2 + [self.drop] * 2 + [self.restore, self.schedule, self.cluster] + [self.compact] * 2
+        )
         action = self.random.choice(choices)
         self.log.append(action.__name__)
         action()
@@ -121,6 +123,13 @@ class Machine:
     def schedule(self) -> None:
         if self.table_type == "MERGE_ON_READ":
             self.table.schedule_compaction()
+
+    def cluster(self) -> None:
+        """Plan, clean while the plan waits, and carry it out."""
+        self.settle()
+        if self.table.schedule_clustering(sort_by=["name"]) is not None:
+            self.clean()
+            assert self.table.run_clustering() is not None
 
     def clean(self) -> None:
         # Mostly the same policy: a change of its kind is a reason to look at everything.
