@@ -102,7 +102,8 @@ class ServicePlanner(ABC):
         if window.partitions is None:
             state = load_state(source.storage, source.config, source.timeline, source.reader)
         if state is not None:
-            yield from state.slices_of(list(self._filtered(sorted(state.partitions()), left)))
+            places = {path: place for place, path in enumerate(self._filtered(sorted(state.partitions()), left))}
+            yield from sorted(state.slices_of(places.keys()), key=lambda s: (places[s.partition_path], s.file_id))
             return
         if window.partitions is None:
             everything = {listed.path: listed for listed in list_all(source.storage)}
