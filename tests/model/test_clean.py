@@ -10,11 +10,11 @@ import os
 import random
 from dataclasses import dataclass, field
 
+import pyarrow as pa
 import pytest
 
 import tidelake as tl
 from model.deep import IS_DEEP
-from small_rows import rows
 from small_world import SCHEMA
 from tidelake.errors import MissingFileError
 from tidelake.storage import MemoryStorage
@@ -22,8 +22,21 @@ from tidelake.testing import ManualClock
 
 State = dict[int, str]
 POLICIES = (None, None, "KEEP_LATEST_BY_HOURS", "KEEP_LATEST_FILE_VERSIONS")
-RUNS, STEPS = (300, 60) if IS_DEEP else (12, 35)
+PARTITIONS = 5
+RUNS, STEPS = (300, 60) if IS_DEEP else (4, 30)
 FULL = {"hoodie.clean.incremental.enabled": "false"}
+
+
+def rows(state: State, ts: int) -> pa.Table:
+    """Rows, in a partition that follows from the id."""
+    return pa.table(
+        {
+            "id": pa.array(state.keys(), pa.int64()),
+            "name": list(state.values()),
+            "ts": pa.array([ts] * len(state), pa.int64()),
+            "day": [f"d{id % PARTITIONS}" for id in state],
+        }
+    )
 
 
 @dataclass
@@ -36,7 +49,6 @@ class Machine:
     now: State = field(default_factory=dict)
     past: dict[str, State] = field(default_factory=dict)
     kept: dict[str, State] = field(default_factory=dict)
-    later: dict[str, list[str]] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
     writes: int = 0
     refused: int = 0
@@ -45,6 +57,7 @@ class Machine:
 
     def __post_init__(self) -> None:
         self.storage = MemoryStorage(clock=self.clock)
+        self.usual = self.random.choice(POLICIES)
         self.table = tl.create_table(
             "memory", SCHEMA, name="model", partition_by="day", table_type=self.table_type,
             storage=self.storage, clock=self.clock,
@@ -67,7 +80,7 @@ class Machine:
         self.check()
 
     def ids(self) -> list[int]:
-        return self.random.sample(range(8), self.random.randint(1, 3))
+        return self.random.sample(range(10), self.random.randint(1, 3))
 
     def fresh(self, ids: list[int]) -> State:
         self.writes += 1
@@ -80,14 +93,14 @@ class Machine:
     def upsert(self) -> None:
         new = self.fresh(self.ids())
         self.now.update(new)
-        self.done(self.table.upsert(rows(*((id, name, self.writes) for id, name in new.items()))))
+        self.done(self.table.upsert(rows(new, self.writes)))
 
     def overwrite(self) -> None:
         self.settle()
         new = self.fresh(self.ids())
-        days = {id % 2 for id in new}
-        self.now = {id: name for id, name in self.now.items() if id % 2 not in days} | new
-        self.done(self.table.insert_overwrite(rows(*((id, name, self.writes) for id, name in new.items()))))
+        days = {id % PARTITIONS for id in new}
+        self.now = {id: name for id, name in self.now.items() if id % PARTITIONS not in days} | new
+        self.done(self.table.insert_overwrite(rows(new, self.writes)))
 
     def delete(self) -> None:
         ids = self.ids()
@@ -97,8 +110,8 @@ class Machine:
 
     def drop_partition(self) -> None:
         self.settle()
-        if any(id % 2 for id in self.now):
-            self.now = {id: name for id, name in self.now.items() if id % 2 == 0}
+        if any(id % PARTITIONS == 1 for id in self.now):
+            self.now = {id: name for id, name in self.now.items() if id % PARTITIONS != 1}
             self.done(self.table.delete_partitions(["day=d1"]))
 
     def settle(self) -> None:
@@ -115,7 +128,9 @@ class Machine:
             self.table.schedule_compaction()
 
     def clean(self) -> None:
-        policy, retain = self.random.choice(POLICIES), self.random.randint(1, 4)
+        # Mostly the same policy: a change of its kind is a reason to look at everything.
+        policy = self.usual if self.random.random() < 0.85 else self.random.choice(POLICIES)
+        retain = self.random.randint(1, 3) if policy != "KEEP_LATEST_FILE_VERSIONS" else 1
         result = self.table.clean(policy=policy, retain=retain)
         self.cleaned += 0 if result is None else len(result.files)
         again = tl.open_table("memory", storage=self.storage, clock=self.clock, options=FULL)

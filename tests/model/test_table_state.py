@@ -17,14 +17,19 @@ from hypothesis import strategies as st
 import tidelake as tl
 from golden.support import golden_names
 from model.deep import IS_DEEP, examples
-from model.histories import History, histories, store
+from model.histories import Action, History, histories, store
+from model.oracle import Rules
+from model.tables import time_of
 from small_rows import rows
 from tidelake.errors import TidelakeError
 from tidelake.filegroup import FileSlice, TableState, build_state, load_state, save_state
 from tidelake.filegroup.state_store import STATE_DIR
+from tidelake.format.plans import InstantInfo, RollbackPlan
 from tidelake.query import TableSource
 from tidelake.storage import Storage, open_storage
 from tidelake.testing import Fault, FaultyStorage, ManualClock, MemoryStorage, SimulatedCrash
+
+FIRST, SECOND, THIRD = (f"{n:08d}-0000-4000-8000-000000000000-0" for n in range(3))
 
 
 def built(storage: Storage) -> TableState:
@@ -122,6 +127,41 @@ def test_state_of_a_later_moment_taken_back_equals_the_listing(
         assert_is_listing(before, state)
 
 
+def test_state_after_its_savepoint_was_dropped_equals_the_listing() -> None:
+    """The active timeline then begins with the commit that was kept: files of archived ones after it are not visible."""
+    first = Action("insert", 1, 2, {("", FIRST): []})
+    second = Action("insert", 3, 4, {("", SECOND): []})
+    third = Action("insert", 5, 6, {("", THIRD): []})
+    storage = store(History(Rules(), ("",), [first, second, third], 6, archived=2, savepoint=0))
+    save_state(storage, built(storage))
+    state = loaded(storage)
+    assert state is not None
+    assert_is_listing(storage, state)
+    (savepoint,) = [info.path for info in storage.list_files() if info.path.endswith(".savepoint")]
+    storage.delete(savepoint)
+    assert len(listed(storage)) == 2
+    state = loaded(storage) or built(storage)
+    assert_is_listing(storage, state)
+
+
+def test_state_after_a_write_without_an_instant_was_taken_back_equals_the_listing() -> None:
+    """A file that counted as archived is not visible once a rollback names its instant and the history does not."""
+    first = Action("insert", 1, 2, {("", FIRST): []})
+    second = Action("insert", 3, 4, {("", SECOND): []})
+    storage = store(History(Rules(), ("",), [first, second], 4))
+    for info in list(storage.list_files(".hoodie/timeline")):
+        if time_of(1) in info.path:
+            storage.delete(info.path)
+    save_state(storage, built(storage))
+    assert len(listed(storage)) == 2
+    plan = RollbackPlan(InstantInfo(time_of(1), "deltacommit"), (), 1)
+    storage.put(f".hoodie/timeline/{time_of(7)}.rollback.requested", plan.encode(bytes(16)))
+    assert len(listed(storage)) == 1
+    state = loaded(storage)
+    assert state is not None
+    assert_is_listing(storage, state)
+
+
 @pytest.mark.parametrize("name", golden_names())
 def test_state_of_a_golden_table_equals_the_listing(name: str, golden: Callable[[str], Path]) -> None:
     """Tables of Apache Hudi: archived, cleaned, clustered, compacted, restored, in all layouts."""
@@ -176,6 +216,11 @@ OPERATIONS = [
     "insert_overwrite",
     "insert_overwrite_table",
     "delete_partitions",
+    "compact",
+    "clean",
+    "savepoint",
+    "restore",
+    "drop_savepoint",
 ]
 
 
@@ -187,7 +232,7 @@ class Life:
         self.clock = ManualClock(seed=seed)
         self.storage = MemoryStorage(clock=self.clock)
         self.told: list[str] = []
-        kind = self.random.choice(["MERGE_ON_READ", "COPY_ON_WRITE"])
+        self.kind = self.random.choice(["MERGE_ON_READ", "COPY_ON_WRITE"])
         index = self.random.choice(["SIMPLE", "BUCKET", "GLOBAL_SIMPLE"])
         tl.create_table(
             "memory",
@@ -197,7 +242,7 @@ class Life:
             partition_by="day",
             ordering_fields="ts",
             event_time_field="ts",
-            table_type=kind,
+            table_type=self.kind,
             options={"hoodie.index.type": index, "hoodie.payload.event.time.unit": "ms"},
             storage=self.storage,
             clock=self.clock,
@@ -219,8 +264,22 @@ class Life:
         elif verb == "rollback":
             last = max(table.timeline.completed_writes, key=lambda i: i.completion_time or "", default=None)
             if last is not None:
-                with suppress(tl.ConflictError):  # a write that died is pending
+                # A write that died is pending, or the last one is a service.
+                with suppress(tl.ConflictError, tl.UnsupportedError):
                     table.rollback(last.requested_time)
+        elif verb == "compact":
+            if self.kind == "MERGE_ON_READ":
+                table.compact()
+        elif verb == "clean":
+            self.clock.advance(self.random.choice([1.0, 100_000.0]))
+            table.clean("KEEP_LATEST_COMMITS", 1)
+        elif verb == "savepoint":
+            with suppress(tl.TidelakeError):  # nothing to keep, or kept already
+                table.savepoint()
+        elif verb in ("restore", "drop_savepoint"):
+            for savepoint in self.random.sample(table.savepoints(), min(1, len(table.savepoints()))):
+                with suppress(tl.ConflictError):  # a savepoint that is later
+                    getattr(table, verb)(savepoint.instant)
         elif verb == "delete":
             table.delete([self.random.randrange(12)])
         elif verb == "delete_partitions":

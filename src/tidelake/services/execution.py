@@ -11,12 +11,12 @@ import hashlib
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidelake.errors import ConflictError, InvalidError, NotFoundError, TidelakeError, UnavailableError
 from tidelake.filegroup import build_state, load_state, save_state
 from tidelake.filegroup.listing import list_partitions
-from tidelake.format.commit_metadata import CommitMetadata, WriteStat
+from tidelake.format.commit_metadata import WRITER_KEY, CommitMetadata, WriteStat
 from tidelake.format.names import State, TimelineName, parse_base_name, parse_log_name
 from tidelake.merge import merge_spec
 from tidelake.query import TableSource, table_schema
@@ -74,6 +74,7 @@ class Executing:
     source: TableSource
     instant: str
     plan: bytes
+    claim: Claim
     token: Token
 
 
@@ -134,7 +135,7 @@ def carry_out(
                 _remove(
                     call.storage, (p for p in files_carrying(call.storage, paths, requested) if _is_lower(p, token))
                 )
-                executing = Executing(source, requested, plan, token)
+                executing = Executing(source, requested, plan, claim, token)
                 return _complete(call, moves, kind, claim, paths, executing, work(executing), check)
         except Exception:
             # Our turn may have been had, or may still be: after one more it is on the timeline, or never will be.
@@ -202,6 +203,17 @@ def _refresh_state(source: TableSource) -> None:
         save_state(now.storage, state)
 
 
+def refuse_late(storage: Storage, claim: Claim, path: str) -> None:
+    """A task that made a file when its plan was another's already, or carried out, removes it: doubles would be read."""
+    if not holds(storage, claim):
+        storage.delete(path)
+        raise ConflictError(
+            f"the plan {claim.instant} was carried out, or taken over, before this task ended",
+            instant=claim.instant,
+            table=storage.uri,
+        )
+
+
 def completed(timeline: Timeline, kind: ServiceKind, requested: str) -> Instant | None:
     """The instant, if it has completed."""
     found = timeline.by_time.get(requested)
@@ -239,6 +251,8 @@ def _complete(
     named = {stat.path for stat in done.stats}
     carrying = files_carrying(call.storage, partitions, claim.instant)
     _remove(call.storage, (p for p in carrying if p not in named and (token.made(p) or _is_lower(p, token))))
+    extra = {**(done.metadata.extra_metadata or {}), WRITER_KEY: claim.instant}
+    metadata = replace(done.metadata, extra_metadata=extra)
 
     def decide(timeline: Timeline) -> Publication | Published:
         mine = completed(timeline, kind, claim.instant)
@@ -255,7 +269,7 @@ def _complete(
         _refuse_missing(call.storage, done.stats)
         check(executing, timeline)
         retire_metadata_table(call.storage, call.clock)
-        return Publication(kind.completed_action, State.COMPLETED, claim.instant, lambda _: done.metadata.encode(_SYNC))
+        return Publication(kind.completed_action, State.COMPLETED, claim.instant, lambda _: metadata.encode(_SYNC))
 
     published = moves.publish(decide)
     with suppress(UnavailableError):

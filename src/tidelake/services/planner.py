@@ -77,10 +77,12 @@ class ServicePlanner(ABC):
                     candidates.append(candidate)
                 else:
                     left.setdefault(path, f"{file_id} is in the pending plan {holder}")
-        chosen = tuple(self.limited(self.strategy.choose(self.config, candidates)))
-        taken = {id(candidate.file_slice) for candidate in chosen}
+        # A strategy is a user's: a group that it names twice is taken once.
+        named = {_group(candidate): candidate for candidate in self.strategy.choose(self.config, candidates)}
+        chosen = tuple(self.limited(tuple(named.values())))
+        taken = {_group(candidate) for candidate in chosen}
         for candidate in candidates:
-            if id(candidate.file_slice) not in taken:
+            if _group(candidate) not in taken:
                 left.setdefault(candidate.partition_path, f"{candidate.file_slice.file_id} was not chosen")
         return Outcome(window, chosen, dict(sorted(left.items())))
 
@@ -100,7 +102,8 @@ class ServicePlanner(ABC):
         if window.partitions is None:
             state = load_state(source.storage, source.config, source.timeline, source.reader)
         if state is not None:
-            yield from state.slices_of(list(self._filtered(sorted(state.partitions()), left)))
+            places = {path: place for place, path in enumerate(self._filtered(sorted(state.partitions()), left))}
+            yield from sorted(state.slices_of(places.keys()), key=lambda s: (places[s.partition_path], s.file_id))
             return
         if window.partitions is None:
             everything = {listed.path: listed for listed in list_all(source.storage)}
@@ -116,7 +119,11 @@ class ServicePlanner(ABC):
         left.update(dict.fromkeys(missing, "the strategy left the partition for later"))
         lost = set(partitions) - set(process) - set(missing)
         left.update(dict.fromkeys(lost, "the strategy did not name the partition"))
-        return process
+        return dict.fromkeys(process)
+
+
+def _group(candidate: Candidate) -> tuple[str, str]:
+    return candidate.partition_path, candidate.file_slice.file_id
 
 
 def _layout_before(window: Window, cursor: Cursor | None) -> str:

@@ -7,11 +7,12 @@ refused; one that comes later sees it. A savepoint that died half-way is an infl
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tidelake._clock import Clock
 from tidelake.config import TableConfig, WriterOptions
-from tidelake.errors import ConflictError, InvalidError, MissingFileError
+from tidelake.errors import ConflictError, InvalidError, MissingFileError, NotFoundError
 from tidelake.filegroup import TableView, ViewPoint
 from tidelake.format.names import State, TimelineName
 from tidelake.format.service_metadata import SavepointMetadata, SavepointPartitionMetadata
@@ -50,6 +51,7 @@ def make_savepoint(
 ) -> Savepoint:
     """Keep the state as of a completed write, by default the last requested one; one that is kept already stays as it is."""
     moves = Transitions(storage, config, clock, lock)
+    inflight: str | None = None
     for _ in range(TRIES):
         recover(storage, config, clock, options, lock)
         finish_cleans(storage, config, clock, lock)
@@ -57,15 +59,16 @@ def make_savepoint(
         timeline = moves.load()
         target = _target(timeline, instant, storage)
         maker = _Maker(storage, config, target, user, comment, clock.now_ms())
-        maker.files(timeline)  # refused before anything is written, and listed outside of the turn
-        inflight = moves.path(TimelineName(target, "savepoint", State.INFLIGHT))
-        ensure_object(storage, inflight, b"")
         try:
+            maker.files(timeline)  # refused before anything is written, and listed outside of the turn
+            inflight = moves.path(TimelineName(target, "savepoint", State.INFLIGHT))
+            ensure_object(storage, inflight, b"")
             moves.publish(maker.decide)
         except UnsettledError:
             continue
         except (InvalidError, MissingFileError):
-            storage.delete(inflight)
+            if inflight is not None:
+                storage.delete(inflight)
             raise
         made = next((s for s in list_savepoints(storage, config) if s.instant == target), None)
         if made is not None:
@@ -128,7 +131,11 @@ class _Maker:
 def list_savepoints(storage: Storage, config: TableConfig) -> tuple[Savepoint, ...]:
     """The savepoints, by the commit that each keeps."""
     reader = TimelineReader(storage, config)
-    return tuple(_read(reader, i) for i in load_timeline(storage, config).of_action("savepoint"))
+    found: list[Savepoint] = []
+    for instant in load_timeline(storage, config).of_action("savepoint"):
+        with suppress(NotFoundError):  # dropped since the timeline was listed
+            found.append(_read(reader, instant))
+    return tuple(found)
 
 
 def _read(reader: TimelineReader, instant: Instant) -> Savepoint:

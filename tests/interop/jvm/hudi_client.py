@@ -30,6 +30,7 @@ PLAIN_WRITE = {
 }
 """Beside our writers: no metadata table; and no services that a test did not ask for."""
 NO_METADATA = {"hoodie.metadata.enable": "false"}
+COMPACTING = "options => 'hoodie.compact.inline.max.delta.commits=1,hoodie.metadata.enable=false'"
 
 
 class HudiError(AssertionError):
@@ -99,10 +100,17 @@ class Hudi:
 
     def compact(self, path: Path) -> None:
         """Plan a compaction of everything and run it."""
-        options = "options => 'hoodie.compact.inline.max.delta.commits=1,hoodie.metadata.enable=false'"
-        planned = self.sql(path, f"CALL run_compaction(op => 'schedule', table => '{{t}}', {options})")
+        self.schedule_compaction(path)
+        self.run_compaction(path)
+
+    def schedule_compaction(self, path: Path) -> None:
+        """Plan a compaction of everything."""
+        planned = self.sql(path, f"CALL run_compaction(op => 'schedule', table => '{{t}}', {COMPACTING})")
         assert planned, "Apache Hudi found nothing to compact"
-        self.sql(path, f"CALL run_compaction(op => 'run', table => '{{t}}', {options})")
+
+    def run_compaction(self, path: Path) -> None:
+        """Carry out the plans that wait, or whose executor died."""
+        self.sql(path, f"CALL run_compaction(op => 'run', table => '{{t}}', {COMPACTING})")
 
     def clean(self, path: Path, retained: int = 1) -> None:
         """Remove the file versions that the last ``retained`` commits do not need."""

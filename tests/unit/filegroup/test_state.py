@@ -87,6 +87,13 @@ def written() -> tuple[ManualClock, tl.Table, MemoryStorage]:
     return clock, table, storage_of(table)
 
 
+def archive_first(table: tl.Table) -> None:
+    first = table.timeline.completed_writes[0]
+    archiver = TableWriter(storage_of(table), rows().schema, table.config.properties)
+    archiver.archive([(first.requested_time, first.completion_time or "", first.action)])
+    archiver.forget(first.requested_time)
+
+
 def test_state_damaged_at_any_place_is_noticed_and_made_again() -> None:
     """Cut anywhere or with one bit flipped, a state is not believed; the one before it is, and then none."""
     _, _, storage = written()
@@ -153,6 +160,23 @@ def test_state_of_another_table_is_not_believed() -> None:
     storage.put(f"{STATE_DIR}/20990101000000000.state", storage.get(mine))
     storage.delete(mine)
     assert loaded(storage) is None
+
+
+def test_state_of_an_older_table_of_the_same_kind_is_not_believed() -> None:
+    """Its archived writes look like ours, but not one of its active writes is known here."""
+    clock = ManualClock()
+    twin = make(clock)
+    twin.upsert(rows((7, "z", 7)))
+    clock.advance(1)
+    twin.upsert(rows((8, "y", 8)))
+    archive_first(twin)
+    save(storage_of(twin))
+    clock.advance(100)
+    table = make(clock)
+    table.upsert(rows((1, "a", 1)))
+    (path,) = states(storage_of(twin))
+    storage_of(table).put(path, storage_of(twin).get(path))
+    assert loaded(storage_of(table)) is None
 
 
 def test_state_of_another_version_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,10 +315,7 @@ def test_writer_that_cannot_store_the_state_has_written_all_the_same() -> None:
 def test_writer_does_not_list_a_table_to_make_its_first_state() -> None:
     """Only what the active commits tell is made into a first state: a table with a history waits for a service."""
     clock, table, storage = written()
-    first = table.timeline.completed_writes[0]
-    archiver = TableWriter(storage, rows().schema, table.config.properties)
-    archiver.archive([(first.requested_time, first.completion_time or "", first.action)])
-    archiver.forget(first.requested_time)
+    archive_first(table)
     counting = FaultyStorage(storage)
     reopened(table, counting, tidelake_state_turns="1").upsert(rows((1, "z", 50)))
     assert states(storage) == []
@@ -373,6 +394,31 @@ def test_scan_from_the_state_a_log_cut_short_is_noticed_when_it_is_read() -> Non
     with pytest.raises(tl.CorruptError) as error:
         reopened(table).scan().to_arrow()
     assert error.value.file == log
+
+
+def test_state_after_a_compaction_is_folded_from_its_statistics() -> None:
+    """A compaction of ours has our mark: no listing; and it is no write, so that partitions look no fresher."""
+    clock = ManualClock()
+    table = make(clock)
+    table.bulk_insert(many(5))
+    clock.advance(1)
+    table.upsert(many(2))
+    storage = storage_of(table)
+    save(storage)
+    (before,) = states(storage)
+    kept = storage.get(before)
+    compacted = reopened(table).compact()
+    assert compacted is not None
+    for path in states(storage):
+        storage.delete(path)
+    storage.put(before, kept)
+    counting = FaultyStorage(storage)
+    state = loaded(counting)
+    assert state is not None
+    assert folders(counting) == set()
+    assert shown(state) == listed(storage)
+    assert all(s.base is not None and not s.logs for s in state.slices_of())
+    assert compacted.requested_time not in [row["last_requested"] for row in state.statistics().to_pylist()]
 
 
 def test_state_encoded_twice_is_the_same() -> None:

@@ -142,7 +142,7 @@ def foreign_plan(world: World, leave_out: Collection[str] = ()) -> str | None:
 
     def decide(timeline: Timeline) -> Publication | Published:
         now = TableSource(world.storage, source.config, timeline, source.reader)
-        held = pending_groups(world)
+        held = planned_groups(world)
         slices = [
             s
             for s in now.view().slices()
@@ -156,15 +156,15 @@ def foreign_plan(world: World, leave_out: Collection[str] = ()) -> str | None:
     return moves.publish(decide).instant or None
 
 
-def pending_groups(world: World) -> set[tuple[str, str]]:
-    """The file groups of plans that are not carried out yet."""
+def planned_groups(world: World) -> list[tuple[str, str]]:
+    """The file groups of plans that are not carried out yet, as often as plans have them."""
     source = TableSource.load(world.storage)
-    return {
+    return [
         (op.partition_path or "", op.file_id or "")
         for instant in source.timeline.pending
         if instant.pending_action == "compaction"
         for op in source.reader.record(CompactionPlan, instant.requested_file_name).operations or ()
-    }
+    ]
 
 
 def without_mark(world: World, instant: str) -> None:

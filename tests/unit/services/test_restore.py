@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 import tidelake as tl
 from small_rows import rows
 from small_world import COW, MOR, World
-from tidelake.errors import ConflictError, MissingFileError
+from tidelake.errors import ConflictError, InvalidError, MissingFileError
 from tidelake.format.plans import RestorePlan
 from tidelake.format.service_metadata import RestoreMetadata
-from tidelake.storage import Fault, FaultyStorage, SimulatedCrash
+from tidelake.storage import Fault, FaultyStorage, SimulatedCrash, Storage
 from tidelake.timeline import TimelineReader
 
 
@@ -191,3 +193,56 @@ def test_restore_half_done_is_finished_by_the_next_writer() -> None:
     assert world.rows() == {**then, 7: world.rows()[7]}
     assert not world.table.timeline.pending
     assert world.table.timeline.of_action("restore")
+
+
+OTHERS: dict[str, Callable[[tl.Table], object]] = {
+    "upsert": lambda t: t.upsert(rows((1, "other", 10**14), (8, "other", 1))),
+    "clean": lambda t: t.clean(retain=1),
+    "compact": lambda t: t.compact(),
+    "restore": lambda t: t.restore(next(iter(t.timeline.savepoints))),
+    "drop": lambda t: t.drop_savepoint(next(iter(t.timeline.savepoints))),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_restore_race_with_another_process_ends_in_the_savepoint_or_on_top_of_it(other: str) -> None:
+    """Wherever another process writes, cleans, compacts or restores between a restore's operations, the table is whole."""
+    world = World(table_type=MOR)
+    world.upsert(1, 2)
+    then = world.rows()
+    kept = world.table.savepoint().instant
+    world.upsert(1)
+    world.table.compact()
+    world.upsert(1, 2)
+    trial = world.storage.copy(clock=world.clock)
+    counted = FaultyStorage(trial, clock=world.clock)
+    world.open(counted).restore(kept)
+    ends = set()
+    for at in range(1, counted.operations + 1, 2):
+        storage = world.storage.copy(clock=world.clock)
+        told: list[str] = []
+
+        def meanwhile(
+            number: int, verb: str, path: str, at: int = at, storage: Storage = storage, told: list[str] = told
+        ) -> None:
+            if number == at:
+                try:
+                    OTHERS[other](world.open(storage))
+                    told.append("ok")
+                except (ConflictError, InvalidError, MissingFileError):
+                    told.append("refused")
+
+        try:
+            world.open(FaultyStorage(storage, clock=world.clock, on_operation=meanwhile)).restore(kept)
+        except InvalidError:
+            assert other == "drop", at
+            continue
+        world.clock.advance(600)
+        found = {row["id"]: row["name"] for row in world.open(storage).scan().to_arrow().to_pylist()}
+        assert found in (then, {**then, 1: "other", 8: "other"}), at
+        assert found == then or told == ["ok"], at
+        world.open(storage).upsert(rows((20, "next", 1)))
+        assert not [i for i in world.open(storage).timeline.pending if i.pending_action != "compaction"], at
+        ends.add(found == then)
+    assert True in ends
+    assert (False in ends) == (other == "upsert")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from small_rows import rows
 from small_world import COW, MOR, World
 from tidelake.errors import InvalidError, MissingFileError
 from tidelake.format.service_metadata import SavepointMetadata
+from tidelake.services.savepoint import Savepoint
 from tidelake.storage import FaultyStorage, SimulatedCrash
 from tidelake.timeline import TimelineReader
 
@@ -127,3 +130,33 @@ def test_savepoint_that_died_half_way_is_removed_by_the_next_writer() -> None:
     world.table.upsert(rows((1, "c", 3)))
     assert not world.table.timeline.pending
     assert world.table.savepoints() == ()
+
+
+def test_clean_race_with_a_savepoint_never_removes_what_it_keeps() -> None:
+    """Wherever a savepoint comes between a clean's operations, its files stay, or it is refused."""
+    world = World()
+    instants = [world.upsert(2) for _ in range(4)]
+    seen = FaultyStorage(world.storage.copy(), clock=world.clock)
+    world.open(seen).clean(retain=1)
+    kept, refused = 0, 0
+    for at in range(1, seen.operations + 1):
+        storage = world.storage.copy(clock=world.clock)
+        made: list[Savepoint] = []
+
+        def meanwhile(
+            number: int, verb: str, path: str, at: int = at, storage: object = storage, made: list[Savepoint] = made
+        ) -> None:
+            if number == at:
+                with suppress(MissingFileError):
+                    made.append(world.open(storage).savepoint(instants[0]))
+
+        world.open(FaultyStorage(storage, clock=world.clock, on_operation=meanwhile)).clean(retain=1)
+        if made:
+            kept += 1
+            assert all(storage.exists(path) for path in made[0].files), at
+            assert world.open(storage).scan(as_of=instants[0]).to_arrow().num_rows == 1
+        else:
+            refused += 1
+        assert not world.open(storage).timeline.pending
+    assert kept
+    assert refused

@@ -32,6 +32,7 @@ from tidelake.services.execution import (
     by_partition,
     carry_out,
     pending_plans,
+    refuse_late,
     refuse_new_schema,
     write_context,
 )
@@ -41,6 +42,7 @@ from tidelake.services.report import ServicePlan
 from tidelake.services.strategy import make_strategy
 from tidelake.storage import Storage
 from tidelake.timeline import Timeline
+from tidelake.timeline.claim import Claim
 from tidelake.timeline.transitions import Publication, Published
 from tidelake.write.base_stream import write_base_stream
 from tidelake.write.context import WriteContext
@@ -128,6 +130,7 @@ class CompactionJob:
 
     scan: ScanPlan
     context: WriteContext
+    claim: Claim
     token: Token
 
 
@@ -139,6 +142,7 @@ def compact_slice(job: CompactionJob, storage: Storage, file_slice: FileSlice, a
     put_markers(storage, job.context.instant, job.token.marker_number(attempt), [(path, "MERGE")])
     batches = read_slice(storage, job.scan, file_slice)
     stat = write_base_stream(storage, job.context, name, partition, batches, job.scan.schema)
+    refuse_late(storage, job.claim, path)
     base = file_slice.base
     return replace(
         stat,
@@ -191,7 +195,7 @@ def _work(call: ServiceCall, executing: Executing) -> Done:
     source = executing.source
     slices = _slices(source, _operations(executing.plan))
     context = write_context(call, executing)
-    job = CompactionJob(plan_slices(source, slices).only(()), context, executing.token)
+    job = CompactionJob(plan_slices(source, slices).only(()), context, executing.claim, executing.token)
     current().stage("compact file groups", len(slices))
     sizes = [file_slice.size_bytes for file_slice in slices]
     stats = call.runner.run(call.storage, partial(compact_slice, job), slices, sizes)
