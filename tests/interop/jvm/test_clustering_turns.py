@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+import tidelake as tl
 from interop.jvm.both import make, rows
 from interop.jvm.hudi_client import Hudi
 from tidelake.errors import ConflictError
+from tidelake.storage import FaultyStorage, SimulatedCrash, open_storage
 from tidelake.write.transaction import Commit
 
 pytestmark = pytest.mark.hudi_jvm
@@ -94,6 +96,35 @@ def test_withdrawn_and_rolled_back_plans_leave_apache_hudi_a_working_table(hudi:
     assert second in both.ours.timeline.by_time
     assert both.state() == before
     both.check()
+
+
+def test_plan_whose_executor_of_ours_died_is_carried_out_by_apache_hudi(hudi: Hudi, tmp_path: Path) -> None:
+    """It rolls back what our executor left, and runs the plan again; we go on after it."""
+    both = make(hudi, tmp_path / "cow", **TABLES["cow"])
+    both.ours.bulk_insert(rows(*((i, "a", 10) for i in range(9))))
+    both.ours.bulk_insert(rows(*((i, "a", 10) for i in range(10, 19))))
+    instant = both.ours.schedule_clustering(sort_by="name")
+    assert instant is not None
+    before = both.state()
+
+    def die(number: int, verb: str, path: str) -> None:
+        if verb == "put" and "/staged/" in path:
+            raise SimulatedCrash(f"at operation {number}")
+
+    dying = FaultyStorage(open_storage(str(both.path)), on_operation=die)
+    with pytest.raises(SimulatedCrash):
+        tl.open_table(str(both.path), storage=dying).run_clustering(instant)
+    assert list(both.path.glob(f"*/*_{instant}.parquet")), "it left no files"
+    call(both, f"op => 'execute', instants => '{instant}'")
+    assert instant in both.ours.timeline.by_time
+    assert both.state() == before
+    both.check()
+    both.ours.upsert(rows((1, "ours", 20)))
+    both.theirs(rows((2, "theirs", 20)))
+    assert both.state() == before | {1: "ours", 2: "theirs"}
+    both.ours.cluster(sort_by="name")
+    assert both.state() == before | {1: "ours", 2: "theirs"}
+    both.check_snapshot()
 
 
 def call(both: Any, arguments: str) -> None:
