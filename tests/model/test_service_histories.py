@@ -67,13 +67,15 @@ class Life:
         self.tick = 0
         self.steps: list[str] = []
         self.is_archived = False
+        first = self.world.open().insert(entries(*range(KEYS), ts=0))
+        self.rows = {key: (f"{key}@0", 0, first.requested_time) for key in range(KEYS)}
 
     # -- what may happen
 
     def step(self) -> None:
         chosen = self.random.choices(
             [self.write, self.plan, self.plan_as_hudi, self.run, self.die, self.take_back, self.nothing, self.past],
-            weights=[8, 4, 2, 4, 3, 1, 1, 1],
+            weights=[10, 5, 4, 6, 3, 1, 1, 1],
         )[0]
         self.steps.append(chosen.__name__)
         chosen()
@@ -99,9 +101,9 @@ class Life:
 
     def _drawn_write(self) -> tuple[Callable[[tl.Table], Any], Rows]:
         tick, drawn = self.tick, self.random
-        keys = drawn.sample(range(KEYS), drawn.randint(1, 6))
+        keys = drawn.sample(range(KEYS), drawn.randint(1, 3))
         fresh = [key for key in keys if key not in self.rows]
-        kind = drawn.choice(["upsert", "upsert", "upsert", "delete", "insert", "overwrite", "drop", "empty"])
+        kind = drawn.choice([*["upsert"] * 8, "delete", "insert", "overwrite", "drop", "empty"])
         new = {key: (f"{key}@{tick}", tick, "") for key in keys}
         if kind == "delete":
             return lambda t: t.delete(keys), {k: v for k, v in self.rows.items() if k not in keys}
@@ -117,7 +119,7 @@ class Life:
             kept = {k: v for k, v in self.rows.items() if k % DAYS != day}
             return lambda t: t.delete_partitions([f"day=2026-01-{1 + day:02d}"]), kept
         if kind == "empty":
-            return lambda t: t.delete([10_000]), self.rows
+            return lambda t: t.upsert(entries(ts=tick)), self.rows
         return lambda t: t.upsert(entries(*keys, ts=tick)), {**self.rows, **new}
 
     def plan(self, table: tl.Table | None = None) -> None:
