@@ -23,7 +23,7 @@ demo: $(STAMP) ## read a golden table, in process and on Spark
 	@$(BIN)/python -m examples.demo
 
 test: $(STAMP) ## run the tests (sample sizes)
-	@$(BIN)/python -m pytest -m 'not deep and not hudi_jvm'
+	@$(BIN)/python tools/run_tests.py -m 'not deep and not hudi_jvm'
 
 test-deep: $(STAMP) ## run all tests at full size
 	@TIDELAKE_DEEP=1 $(BIN)/python -m pytest

@@ -1,7 +1,7 @@
 """``make bench``: prints each data path beside its floor, from one run.
 
 ``python -m bench [--rows N] [PART...]`` runs only some parts: in_process, on_spark, memory (of reading), write_in_process,
-write_on_spark, write_growth, write_memory, writers.
+write_on_spark, write_growth, write_memory, writers, compaction, services_planning.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import reading, writing
+from bench import compacting, reading, services_planning, writing
 from bench.measure import Results
 from bench.tables import make_batches, make_one_slice, make_trips
 
 READING = ("in_process", "on_spark", "memory")
 WRITING = ("write_in_process", "write_on_spark", "write_growth", "write_memory", "writers")
-PARTS = (*READING, *WRITING)
+SERVICES = ("compaction", "services_planning")
+PARTS = (*READING, *WRITING, *SERVICES)
 
 
 def main() -> None:
@@ -39,6 +40,8 @@ def main() -> None:
         _reading(results, Path(folder), [part for part in parts if part in READING], given.rows or 2_000_000)
     with tempfile.TemporaryDirectory() as folder:
         _writing(results, Path(folder), [part for part in parts if part in WRITING], given.rows or 3_000_000)
+    with tempfile.TemporaryDirectory() as folder:
+        _services(results, Path(folder), [part for part in parts if part in SERVICES], given.rows or 3_000_000)
     missed = [row[0] for row in results.rows if row[3] > row[4]]
     print(
         f"\n{len(results.rows) - len(missed)} of {len(results.rows)} aims met"
@@ -59,6 +62,15 @@ def _reading(results: Results, folder: Path, parts: Sequence[str], rows: int) ->
         else:
             make_one_slice(folder / "one_slice", rows)
             reading.memory(trips, folder / "one_slice")
+
+
+def _services(results: Results, folder: Path, parts: Sequence[str], rows: int) -> None:
+    for part in parts:
+        if part == "compaction":
+            print(f"\nservices: {rows:,} rows in 20 partitions, a fifth of them newer in logs")
+            compacting.compaction(results, folder, rows)
+        else:
+            services_planning.planning(results, folder)
 
 
 def _writing(results: Results, folder: Path, parts: Sequence[str], rows: int) -> None:

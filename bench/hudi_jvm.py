@@ -1,7 +1,7 @@
 """Apache Hudi on Spark, in its own environment (PySpark 3.5 and the bundle). Prints seconds as JSON.
 
-Run as ``<python with pyspark 3.5> bench/hudi_jvm.py JAR read TABLE REPEATS COLUMN...`` or ``... JAR write INPUT TABLE INDEX``,
-where INPUT is a folder with ``base`` and ``upsert_<n>``.
+Run as ``<python with pyspark 3.5> bench/hudi_jvm.py JAR read TABLE REPEATS COLUMN...`` ``... JAR write INPUT TABLE INDEX`` or
+``... JAR compact|plan TABLE``, where INPUT is a folder with ``base`` and ``upsert_<n>``.
 """
 
 from __future__ import annotations
@@ -74,11 +74,27 @@ def write(spark: SparkSession, given: str, table: str, index: str) -> None:
     print(json.dumps({"bulk": times[0], "upserts": times[1:]}))
 
 
+def compact(spark: SparkSession, table: str, *ops: str) -> None:
+    """Plan a compaction and run it, or plan it alone."""
+    options = "options => 'hoodie.metadata.enable=false,hoodie.compact.inline.max.delta.commits=1'"
+    spark.conf.set("hoodie.metadata.enable", "false")
+    spark.sql(f"CREATE TABLE compacted USING hudi LOCATION '{table}'")
+    spark.table("compacted").schema  # noqa: B018 - the catalog is warm
+    started = time.perf_counter()
+    for op in ops:
+        done = spark.sql(f"CALL run_compaction(op => '{op}', table => 'compacted', {options})").collect()
+    print(json.dumps({"seconds": time.perf_counter() - started, "plans": len(done)}))
+
+
 def main(jar: str, verb: str, *words: str) -> None:
     """Do what is asked."""
     spark = _session(jar)
     if verb == "read":
         read(spark, words[0], int(words[1]), list(words[2:]))
+    elif verb == "compact":
+        compact(spark, words[0], "schedule", "run")
+    elif verb == "plan":
+        compact(spark, words[0], "schedule")
     else:
         write(spark, *words)
 

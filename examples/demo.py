@@ -76,6 +76,12 @@ def pipeline(spark: SparkSession, folder: str) -> bool:
     tidelake_command(["timeline", folder])
     tidelake_command(["files", folder])
 
+    say("What a compaction would do, and why:")
+    print(table.compact(dry_run=True))
+    compacted = table.compact()
+    behind = table.scan().count() - table.scan(mode="read_optimized").count()
+    print(f"  done: {len(compacted.stats)} file groups; the read-optimised view lacks {behind} rows")
+
     say("Some rows, merged in this process without a JVM:")
     tidelake_command(["read", folder, "--filter", "trip < 5", "--limit", "5"])
 

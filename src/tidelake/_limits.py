@@ -25,6 +25,11 @@ TIMELINE_FILE_EXPANSION: Final = 100
 HISTORY_MANIFEST_BYTES: Final = 64 * MIB
 HISTORY_INFLATED_BYTES: Final = 4 * GIB
 
+# Table state
+STATE_BYTES: Final = 4 * GIB
+"""The columns of one table state: about 110 bytes for each live file."""
+STATE_EXPANSION: Final = 1_000
+
 # Avro schemas
 AVRO_SCHEMA_BYTES: Final = 16 * MIB
 AVRO_SCHEMA_DEPTH: Final = 64

@@ -157,12 +157,13 @@ def test_crash_of_create_table_leaves_a_table_or_nothing(shape: Shape, mode: str
 
 
 class TornDisk:
-    """A local disk on which the process dies with half of the bytes of one temporary file written."""
+    """A local disk on which the process dies with half of the bytes of one file written."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
         self.at = at
         self.puts = 0
         self.is_dead = False
+        self.torn_file = ""
         write, unlink = local.write_all, local.unlink
         monkeypatch.setattr(local, "unlink", lambda target: False if self.is_dead else unlink(target))
 
@@ -171,6 +172,7 @@ class TornDisk:
             if self.puts == self.at:
                 write(file, data[: len(data) // 2])
                 self.is_dead = True
+                self.torn_file = os.readlink(f"/proc/self/fd/{file}")
                 raise SimulatedCrash(f"within put {self.puts}")
             write(file, data)
 
@@ -186,15 +188,19 @@ def age(root: Path) -> None:
 
 
 @pytest.mark.parametrize("case", DISK, ids=str)
-def test_torn_temporary_file_at_every_put_on_a_local_disk_recovers(
+def test_torn_file_at_every_put_on_a_local_disk_recovers(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a local disk a put tears in its temporary file, which nobody lists, and which a later writer sweeps."""
+    """On a local disk a put tears in its temporary file, which nobody lists, and which a later writer sweeps.
+
+    A data file tears under its own name: nothing shows it, and the rollback of its write removes it.
+    """
     made = LocalStorage(tmp_path / "made")
     table = case.shape.create(made, None)
     table.upsert(rows((1, "a", 1), (2, "b", 1), (3, "c", 1)))
     table.upsert(rows((4, "d", 1), (1, "a", 2)))
     took_place = set()
+    torn_kinds = set()
     for at in itertools.count(1):
         root = tmp_path / str(at)
         shutil.copytree(tmp_path / "made", root)
@@ -204,7 +210,8 @@ def test_torn_temporary_file_at_every_put_on_a_local_disk_recovers(
             try:
                 case.run(tl.open_table(str(root), storage=storage))
             except SimulatedCrash:
-                assert list((root / ".hoodie/.tidelake/tmp").iterdir())
+                assert Path(disk.torn_file).exists()
+                torn_kinds.add(Path(disk.torn_file).parent.name == "tmp")
         if not disk.is_dead:
             break
         COUNTS["torn temporary file"] += 1
@@ -217,6 +224,8 @@ def test_torn_temporary_file_at_every_put_on_a_local_disk_recovers(
         assert recovered in (case.before, case.after), at
         assert recovered == case.after or crashed == case.before, at
         check_files(storage)
-        assert not list((root / ".hoodie/.tidelake/tmp").iterdir()), "the torn file was not swept"
+        assert not Path(disk.torn_file).exists(), "the torn file was not removed"
+        assert not list((root / ".hoodie/.tidelake/tmp").iterdir()), "a temporary file was not swept"
         took_place.add(recovered == case.after)
+    assert torn_kinds == {True, False}
     assert took_place == {True, False}

@@ -235,12 +235,13 @@ ACTIONS = {"insert": "deltacommit", "delta": "deltacommit", "compact": "commit",
 OPERATIONS = {"insert": "INSERT", "delta": "UPSERT", "compact": "COMPACT", "replace": "INSERT_OVERWRITE"}
 
 
-def store(history: History) -> MemoryStorage:
+def store(history: History, *, is_marked: bool = False) -> MemoryStorage:
     """Write the table: every file of every action, completed or not, and the timeline that says which count."""
     storage = MemoryStorage()
     ordering = {"hoodie.table.ordering.fields": "ts", "hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}
     properties = table_properties(hoodie__table__partition__fields="p" if history.partitions != ("",) else None)
     writer = TableWriter(storage, SCHEMA, {**properties, **(ordering if history.rules.ordering else {})})
+    writer.is_marked = is_marked
     for action in history.actions:
         _store_action(writer, action, history.state)
     gone = [a for number, a in enumerate(history.actions[: history.archived]) if number != history.savepoint]

@@ -18,6 +18,7 @@ POOLS = (
     "tidelake.query.source",
     "tidelake.engine.tasks",
     "tidelake.services.execution",
+    "tidelake.services.clean.execute",
 )
 
 

@@ -16,7 +16,7 @@ from tidelake.format.avro_arrow import avro_json, avro_record
 from tidelake.format.avro_data import encode_avro_block
 from tidelake.format.avro_record import AvroRecord
 from tidelake.format.avro_schema import to_json
-from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata, WriteStat
+from tidelake.format.commit_metadata import WRITER_KEY, CommitMetadata, ReplaceCommitMetadata, WriteStat
 from tidelake.format.delete_block import DELETE_TYPE, encode_deletes
 from tidelake.format.history import HistoryFile, encode_manifest
 from tidelake.format.log_block import BlockType, HeaderKey, LogBlock, encode_block
@@ -75,6 +75,8 @@ class TableWriter:
     def __init__(self, storage: Storage, schema: pa.Schema, properties: Mapping[str, str]) -> None:
         self.storage = storage
         self.schema = schema
+        self.is_marked = False
+        """Whether commits carry our mark: their statistics are exact."""
         self.stored = with_meta(schema)
         storage.put(PROPERTIES_FILE, encode_properties(properties))
 
@@ -142,16 +144,21 @@ class TableWriter:
         replaces: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         """The completed file."""
-        data = self.commit(stats, operation, replaces).encode(SYNC)
+        mark = {WRITER_KEY: instant} if self.is_marked else {}
+        data = self.commit(stats, operation, replaces, mark).encode(SYNC)
         self.storage.put(f"{TIMELINE_DIR}/{TimelineName(instant, action, State.COMPLETED, completion)}", data)
 
     def commit(
-        self, stats: Iterable[WriteStat], operation: str = "UPSERT", replaces: Mapping[str, Sequence[str]] | None = None
+        self,
+        stats: Iterable[WriteStat],
+        operation: str = "UPSERT",
+        replaces: Mapping[str, Sequence[str]] | None = None,
+        mark: Mapping[str, str] | None = None,
     ) -> CommitMetadata | ReplaceCommitMetadata:
         by_partition: dict[str, tuple[WriteStat, ...]] = {}
         for stat in stats:
             by_partition[stat.partition_path or ""] = (*by_partition.get(stat.partition_path or "", ()), stat)
-        extra = {"schema": avro_json(self.schema, "t")}
+        extra = {"schema": avro_json(self.schema, "t"), **(mark or {})}
         if replaces is None:
             return CommitMetadata(by_partition, False, extra, operation_type=operation)
         replaced = {partition: tuple(ids) for partition, ids in replaces.items()}
@@ -160,9 +167,18 @@ class TableWriter:
         )
 
     def archive(self, instants: Sequence[tuple[str, str, str]]) -> None:
-        """Write instants (requested, completion, action) to the history; their active files must be deleted besides."""
+        """Write instants (requested, completion, action) to the history, with what they did if their files are there.
+
+        Their active files must be deleted besides.
+        """
         rows = [
-            {"instantTime": requested, "completionTime": completion, "action": action, "version": 1}
+            {
+                "instantTime": requested,
+                "completionTime": completion,
+                "action": action,
+                "metadata": self._completed(requested, completion, action),
+                "version": 1,
+            }
             for requested, completion, action in instants
         ]
         sink = io.BytesIO()
@@ -178,6 +194,10 @@ class TableWriter:
         for info in list(self.storage.list_files(TIMELINE_DIR)):
             if info.path.rpartition("/")[2].startswith(instant) and not info.path.startswith(HISTORY_DIR):
                 self.storage.delete(info.path)
+
+    def _completed(self, requested: str, completion: str, action: str) -> bytes | None:
+        path = f"{TIMELINE_DIR}/{requested}_{completion}.{action}"
+        return self.storage.get(path) if self.storage.exists(path) else None
 
     def _stat(self, partition: str, file_id: str, name: str, data: bytes) -> WriteStat:
         path = _join(partition, name)

@@ -143,7 +143,7 @@ def _schema(source: TableSource) -> Check:
 
 
 def _files(source: TableSource) -> Check:
-    slices = list(source.view().slices())
+    slices = list(source.view().listed_slices())
     short = [
         log.path
         for file_slice in slices

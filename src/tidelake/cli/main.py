@@ -85,6 +85,8 @@ def _run(given: Namespace) -> int:
         return rollback.run(given.path, given.instant, options, writer, sure=given.yes, as_json=as_json)
     if given.command in ("compact", "services"):
         return _services(given, options, as_json)
+    if given.command in ("clean", "savepoint", "restore"):
+        return _upkeep(given, options, as_json)
     from tidelake.cli import doctor
 
     return doctor.run(given.path, options, as_json=as_json)
@@ -108,6 +110,19 @@ def _services(given: Namespace, options: dict[str, str], as_json: bool) -> int:
     if given.action == "show":
         return services.show(opened)
     return services.run(opened, every_s=given.every if given.continuous else None)
+
+
+def _upkeep(given: Namespace, options: dict[str, str], as_json: bool) -> int:
+    from tidelake.cli import services, upkeep
+
+    opened = services.Opened(given.path, options, dict(given.option), as_json)
+    if given.command == "clean":
+        return upkeep.clean(opened, policy=given.policy, retain=given.retain, dry_run=given.dry_run)
+    if given.command == "restore":
+        return upkeep.restore(opened, given.instant, sure=given.yes, dry_run=given.dry_run)
+    return upkeep.savepoint(
+        opened, instant=given.instant, user=given.user, comment=given.comment, drop=given.drop, show=given.list
+    )
 
 
 def _read(given: Namespace, options: dict[str, str], as_json: bool) -> int:

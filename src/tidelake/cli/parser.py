@@ -15,11 +15,12 @@ DEFAULT_INSTANTS: Final = 25
 DEFAULT_ROWS: Final = 20
 FORMATS: Final = ("table", "json")
 READ_MODES: Final = ("snapshot", "read_optimized")
+CLEAN_POLICIES: Final = ("KEEP_LATEST_COMMITS", "KEEP_LATEST_BY_HOURS", "KEEP_LATEST_FILE_VERSIONS")
 OUTPUT_KINDS: Final = (".parquet", ".csv", ".jsonl")
 
 _DESCRIPTION = """\
 Look at lakehouse tables in the Apache Hudi 1.x format, and keep them in shape. Nothing is ever written to a table by
-looking at it; rollback, compact and services change one. No JVM is started unless asked for."""
+looking at it; rollback, compact, clean, savepoint, restore and services change one. No JVM is started unless asked for."""
 _EXAMPLES = """\
 examples:
   tidelake show /data/trips
@@ -43,6 +44,9 @@ def build_parser() -> argparse.ArgumentParser:
     _add_read(commands)
     _add_rollback(commands)
     _add_compact(commands)
+    _add_clean(commands)
+    _add_savepoint(commands)
+    _add_restore(commands)
     _add_services(commands)
     _add_doctor(commands)
     return parser
@@ -195,6 +199,61 @@ def _add_compact(commands: _Commands[_Parser]) -> None:
     parser.add_argument(
         "--partition", action="append", metavar="P", help="only this partition path, such as city=oslo; repeatable"
     )
+    _add_option(parser)
+
+
+def _add_clean(commands: _Commands[_Parser]) -> None:
+    parser = _command(
+        commands,
+        "clean",
+        "remove superseded files that nobody may read any more",
+        "A file stays while the state before it was superseded may be read: as of the last commits (default 10), the last\n"
+        "hours, or as one of the last versions of its file group; and while a savepoint or a pending plan needs it.\n\n"
+        "examples:\n"
+        "  tidelake clean /data/trips --dry-run\n"
+        "  tidelake clean /data/trips --policy KEEP_LATEST_BY_HOURS --retain 24",
+    )
+    _add_path(parser)
+    parser.add_argument("--dry-run", action="store_true", help="show what would go and what stays, and write nothing")
+    parser.add_argument("--policy", choices=CLEAN_POLICIES, help="what stays (default KEEP_LATEST_COMMITS)")
+    parser.add_argument("--retain", type=_positive, metavar="N", help="how many commits, hours or versions stay")
+    _add_option(parser)
+
+
+def _add_savepoint(commands: _Commands[_Parser]) -> None:
+    parser = _command(
+        commands,
+        "savepoint",
+        "keep the state as of a write: its files stay, and it can be restored",
+        "examples:\n"
+        '  tidelake savepoint /data/trips --comment "before the migration"\n'
+        "  tidelake savepoint /data/trips --list\n"
+        "  tidelake savepoint /data/trips --drop --instant 20260131120000000",
+    )
+    _add_path(parser)
+    parser.add_argument("--instant", metavar="INSTANT", help="the write's requested time (default: the last one)")
+    parser.add_argument("--user", default="", help="who makes it")
+    parser.add_argument("--comment", default="", help="what it is for")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--list", action="store_true", help="show the savepoints that there are")
+    how.add_argument("--drop", action="store_true", help="drop the savepoint of --instant")
+    _add_option(parser)
+
+
+def _add_restore(commands: _Commands[_Parser]) -> None:
+    parser = _command(
+        commands,
+        "restore",
+        "go back to a savepoint: whatever completed after it was made is undone",
+        "INSTANT is the savepoint's write, as savepoint --list shows it. Writes and plans that are pending go too.\n\n"
+        "examples:\n"
+        "  tidelake restore /data/trips 20260131120000000 --dry-run\n"
+        "  tidelake restore /data/trips 20260131120000000 --yes",
+    )
+    _add_path(parser)
+    parser.add_argument("instant", metavar="INSTANT", help="the savepoint's write, by its requested time")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be undone, and write nothing")
+    parser.add_argument("--yes", action="store_true", help="undo it")
     _add_option(parser)
 
 

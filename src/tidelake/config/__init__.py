@@ -1,5 +1,14 @@
 """Options and table configuration."""
 
+from tidelake.config.clean_options import (
+    CLEAN_AUTOMATIC,
+    CLEAN_OPTIONS,
+    KEEP_COMMITS,
+    KEEP_HOURS,
+    KEEP_VERSIONS,
+    CleanOptions,
+    clean_options,
+)
 from tidelake.config.options import READ_OPTIONS, Option, ReadOptions, UnknownOptionWarning, read_options
 from tidelake.config.service_options import (
     COMPACT_DELTA_COMMITS,
@@ -32,6 +41,8 @@ from tidelake.config.table_options import LOG_BLOCK_BYTES, LOG_FILE_BYTES, TABLE
 from tidelake.config.write_options import WRITE_OPTIONS, LockOptions, WriterOptions, writer_options
 
 __all__ = [
+    "CLEAN_AUTOMATIC",
+    "CLEAN_OPTIONS",
     "COMPACTION_DAYS",
     "COMPACTION_LOG_BYTES",
     "COMPACTION_LOG_BYTES_DUE",
@@ -48,12 +59,16 @@ __all__ = [
     "EVENT_TIME_UNIT",
     "EVENT_TIME_UNITS",
     "INCREMENTAL_SERVICES",
+    "KEEP_COMMITS",
+    "KEEP_HOURS",
+    "KEEP_VERSIONS",
     "LOG_BLOCK_BYTES",
     "LOG_FILE_BYTES",
     "READ_OPTIONS",
     "SERVICE_OPTIONS",
     "TABLE_OPTIONS",
     "WRITE_OPTIONS",
+    "CleanOptions",
     "LockOptions",
     "MergeMode",
     "Option",
@@ -63,6 +78,7 @@ __all__ = [
     "TableType",
     "UnknownOptionWarning",
     "WriterOptions",
+    "clean_options",
     "is_service_option",
     "parse_table_config",
     "read_options",

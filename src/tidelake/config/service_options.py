@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tidelake.config.clean_options import CLEAN_OPTIONS
 from tidelake.config.options import Option, choice
 from tidelake.config.write_options import at_least
 
@@ -123,6 +124,7 @@ SERVICE_OPTIONS: tuple[Option[bool] | Option[str] | Option[int], ...] = (
     COMPACT_DELTA_SECONDS,
     COMPACT_TRIGGER,
     COMPACTION_LOG_BYTES_DUE,
+    *CLEAN_OPTIONS,
 )
 
 

@@ -1,4 +1,4 @@
-"""Options of a writer: heartbeats and locks, under Apache Hudi's names. They belong to a handle, not to the table."""
+"""Options of a writer: heartbeats and locks, under Apache Hudi's names, and our own. They belong to a handle, not a table."""
 
 from __future__ import annotations
 
@@ -84,6 +84,13 @@ LEASE_VALIDITY: Option[int] = Option(
 LEASE_RENEWAL: Option[int] = Option(
     "hoodie.write.lock.storage.renew.interval.secs", "write", 30, "How often a lease is renewed.", at_least(1)
 )
+STATE_TURNS: Option[int] = Option(
+    "tidelake.state.turns",
+    "write",
+    50,
+    "Every how many turns of the table's head the writer whose turn it is brings the table state up to date; 0 is never.",
+    at_least(0),
+)
 
 WRITE_OPTIONS = (
     HEARTBEAT_INTERVAL,
@@ -95,6 +102,7 @@ WRITE_OPTIONS = (
     LOCK_FILE_EXPIRE,
     LEASE_VALIDITY,
     LEASE_RENEWAL,
+    STATE_TURNS,
 )
 
 
@@ -113,11 +121,12 @@ class LockOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriterOptions:
-    """How a writer shows that it lives, and what it locks."""
+    """How a writer shows that it lives, what it locks, and how often it keeps the table state."""
 
     heartbeat_ms: int = HEARTBEAT_INTERVAL.default
     tolerable_misses: int = HEARTBEAT_MISSES.default
     lock: LockOptions = field(default_factory=LockOptions)
+    state_turns: int = STATE_TURNS.default
 
     @property
     def dead_after_ms(self) -> int:
@@ -146,4 +155,4 @@ def writer_options(options: Mapping[str, str]) -> WriterOptions:
         raise OptionError(
             f"a lease of {lock.validity_s} s cannot be renewed every {lock.renew_s} s", value=lock.renew_s
         )
-    return WriterOptions(HEARTBEAT_INTERVAL.of(options), HEARTBEAT_MISSES.of(options), lock)
+    return WriterOptions(HEARTBEAT_INTERVAL.of(options), HEARTBEAT_MISSES.of(options), lock, STATE_TURNS.of(options))

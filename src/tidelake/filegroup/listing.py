@@ -7,15 +7,18 @@ span several folders; below such a column everything is listed, and what does no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from tidelake.filegroup.partitions import METAFILES, PartitionCodec, check_depth
 from tidelake.storage import ObjectInfo, Storage
 
+T = TypeVar("T")
 _THREADS = 16
+_THREADS_FROM = 64
+"""From this many folders on, those of a disk are listed on threads too: it may be a network's."""
 _SWEEP_FROM = 64
 """From this many folders at the top on, one flat listing is cheaper than one for each folder."""
 
@@ -52,9 +55,8 @@ def list_all(storage: Storage) -> Iterator[ListedPartition]:
         return
     tops = [name for name in folders if name != ".hoodie"]
     if len(tops) < _SWEEP_FROM:
-        with ThreadPoolExecutor(min(_THREADS, max(1, len(tops)))) as pool:
-            for listed in pool.map(lambda top: list(_fold(storage.list_files(top))), tops):
-                yield from listed
+        for listed in _each(storage, lambda top: list(_fold(storage.list_files(top))), tops):
+            yield from listed
         return
     everything = storage.list_files("")
     yield from _fold(info for info in everything if not info.path.startswith(".hoodie/"))
@@ -95,10 +97,18 @@ def _list_below(storage: Storage, folder: str) -> Iterator[ListedPartition]:
 def list_partitions(storage: Storage, paths: Iterable[str]) -> Iterator[ListedPartition]:
     """These partitions with their files; a folder that is no partition is left out."""
     wanted = list(paths)
-    with ThreadPoolExecutor(min(_THREADS, max(1, len(wanted)))) as pool:
-        for path, (_, files) in zip(wanted, pool.map(storage.list_dir, wanted), strict=True):
-            if _is_partition(files):
-                yield ListedPartition(path, tuple(files))
+    for path, (_, files) in zip(wanted, _each(storage, storage.list_dir, wanted), strict=True):
+        if _is_partition(files):
+            yield ListedPartition(path, tuple(files))
+
+
+def _each(storage: Storage, act: Callable[[str], T], paths: Sequence[str]) -> Iterator[T]:
+    """Do it for each path, in their order; on threads, unless they would cost more than the few listings."""
+    if not storage.is_remote and len(paths) < _THREADS_FROM:
+        yield from map(act, paths)
+        return
+    with ThreadPoolExecutor(min(_THREADS, max(1, len(paths)))) as pool:
+        yield from pool.map(act, paths)
 
 
 def _fold(infos: Iterator[ObjectInfo]) -> Iterator[ListedPartition]:

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from tidelake.errors import CorruptError
-from tidelake.format.names import BaseFileName, LogFileName
+from tidelake.errors import CorruptError, MissingFileError, UnsupportedError
+from tidelake.format.names import BaseFileName, LogFileName, parse_base_name, parse_log_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,31 @@ class FileGroup:
     file_id: str
     bases: tuple[BaseFile, ...]
     logs: tuple[LogFile, ...]
+
+
+def data_file(path: str, size_bytes: int) -> BaseFile | LogFile | None:
+    """The data file of that path; None for what holds no rows: metafiles, change data, foreign names."""
+    name = path.rpartition("/")[2]
+    base = parse_base_name(name)
+    if base is not None:
+        if base.extension != "parquet":
+            raise UnsupportedError(
+                f"base files of format {base.extension} are not read", file=path, value=base.extension
+            )
+        return BaseFile(path, base, size_bytes)
+    log = parse_log_name(name)
+    return None if log is None or log.is_cdc else LogFile(path, log, size_bytes)
+
+
+def missing_file(file: BaseFile | LogFile, table: str) -> MissingFileError:
+    """What to say of a file that is not there."""
+    return MissingFileError(
+        "a file that a completed write made is not on storage",
+        file=file.path,
+        instant=file.name.instant,
+        table=table,
+        hint="restore the file, or roll the table back to before that write",
+    )
 
 
 def group_files(partition_path: str, bases: Iterable[BaseFile], logs: Iterable[LogFile]) -> list[FileGroup]:

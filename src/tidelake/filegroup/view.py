@@ -7,6 +7,8 @@ completion time (``as_of_completion``: what a reader at that moment saw).
 
 Never silent: the commits of the active timeline say which files they wrote. A file that the view needs and storage
 does not have is ``MissingFileError``, a log shorter than its commit wrote is ``CorruptError``; neither is fewer rows.
+A full scan of many partitions starts from the table state, where there is one (``state.py``): it lists nothing, and a file
+that is gone is noticed when it is opened.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tidelake.config import TableConfig
-from tidelake.errors import InvalidError, MissingFileError, UnsupportedError
+from tidelake.errors import InvalidError, MissingFileError
 from tidelake.filegroup.listing import (
     ListedPartition,
     PartitionConstraint,
@@ -26,12 +28,26 @@ from tidelake.filegroup.listing import (
     list_partitions,
 )
 from tidelake.filegroup.partitions import PartitionCodec
-from tidelake.filegroup.slices import BaseFile, FileSlice, LogFile, build_slices, group_files
+from tidelake.filegroup.slices import (
+    BaseFile,
+    FileSlice,
+    LogFile,
+    build_slices,
+    data_file,
+    group_files,
+    missing_file,
+)
+from tidelake.filegroup.state_codec import identity_of
+from tidelake.filegroup.state_fold import fold
+from tidelake.filegroup.state_store import newest_state
+from tidelake.filegroup.state_table import TableState
 from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata
-from tidelake.format.names import parse_base_name, parse_log_name
-from tidelake.format.service_metadata import CleanMetadata
+from tidelake.format.service_metadata import CLEAN_EARLIEST, CleanMetadata
 from tidelake.storage import Storage
 from tidelake.timeline import Instant, Timeline, TimelineReader
+
+_MANY_PARTITIONS = 64
+"""From so many partitions on a scan starts from the table state: fewer are listed as fast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +91,15 @@ class TableView:
 
     @cached_property
     def commits(self) -> dict[str, CommitMetadata]:
-        """What those instants did, by requested time."""
-        return self._reader.commits(self.instants)
+        """What those instants did, by requested time; replacements are always read."""
+        checked = self._checked
+        return self._reader.commits(
+            tuple(
+                i
+                for i in self.instants
+                if checked is None or i.action == "replacecommit" or i.requested_time in checked
+            )
+        )
 
     @cached_property
     def replaced(self) -> frozenset[tuple[str, str]]:
@@ -107,7 +130,35 @@ class TableView:
         return active.completion_time if active else self._archived_completions.get(instant)
 
     def slices(self, constraint: PartitionConstraint | None = None) -> Iterator[FileSlice]:
-        """The latest slice of every visible file group, in the partitions that the constraint leaves."""
+        """The latest slice of every visible file group, in the partitions that the constraint leaves.
+
+        Many partitions are taken from the table state, if there is one, and few are listed.
+        """
+        state = self.state(_MANY_PARTITIONS) if self._is_wide(constraint) else None
+        if state is None:
+            yield from self.listed_slices(constraint)
+        elif constraint is None:
+            yield from state.slices_of()
+        else:
+            yield from state.slices_of(kept_partitions(state.partitions(), self._codec, constraint))
+
+    def state(self, least: int = 0) -> TableState | None:
+        """The table state, with what completed since it was stored; None if there is none of so many partitions."""
+        if self.point != ViewPoint():
+            return None
+        stored = newest_state(self._storage, identity_of(self._config))
+        if stored is None or len(stored) < least:
+            return None
+        return fold(stored, self._timeline, self._reader, self)
+
+    def _is_wide(self, constraint: PartitionConstraint | None) -> bool:
+        """Whether the constraint may leave many partitions."""
+        if not self._codec.fields:
+            return False
+        return constraint is None or not self._codec.is_prunable or constraint.candidates(self._codec.fields[0]) is None
+
+    def listed_slices(self, constraint: PartitionConstraint | None = None) -> Iterator[FileSlice]:
+        """As ``slices``, from a listing: each file is there."""
         seen: set[str] = set()
         for listed in self._listed(constraint):
             seen.add(listed.path)
@@ -116,10 +167,12 @@ class TableView:
             yield from self.latest_of(listed)
 
     def all_slices(self) -> Iterator[FileSlice]:
-        """Every slice of every visible file group, oldest first; replaced groups are left out."""
+        """Every slice of every visible file group, oldest first; replaced groups and cleaned slices are left out."""
         for listed in list_all(self._storage):
             for slices in self._groups(listed):
-                yield from slices
+                latest = slices.pop()
+                yield from (each for each in slices if not all(file.is_missing for file in each.files))
+                yield latest
 
     def _listed(self, constraint: PartitionConstraint | None) -> Iterator[ListedPartition]:
         if constraint is not None and self._codec.fields and self._codec.is_prunable:
@@ -138,19 +191,20 @@ class TableView:
         for path in unseen:
             yield found.get(path, ListedPartition(path, ()))
 
+    def latest_in(self, partitions: Collection[str], checked: Collection[str]) -> Iterator[tuple[str, list[FileSlice]]]:
+        """The latest slices of these partitions, listed now; only files of the ``checked`` instants must be there."""
+        view = TableView(self._storage, self._config, self._timeline, self._reader, self.point, checked)
+        found = {listed.path: listed for listed in list_partitions(self._storage, partitions)}
+        for path in partitions:
+            yield path, list(view.latest_of(found.get(path, ListedPartition(path, ()))))
+
     def latest_of(self, listed: ListedPartition) -> Iterator[FileSlice]:
         """The latest slices of one partition."""
         for slices in self._groups(listed):
             latest = slices[-1]
             for file in latest.files:
                 if file.is_missing:
-                    raise MissingFileError(
-                        "a file that a completed write made is not on storage",
-                        file=file.path,
-                        instant=file.name.instant,
-                        table=self._storage.uri,
-                        hint="restore the file, or roll the table back to before that write",
-                    )
+                    raise missing_file(file, self._storage.uri)
             yield latest
 
     def _groups(self, listed: ListedPartition) -> Iterator[list[FileSlice]]:
@@ -164,7 +218,7 @@ class TableView:
         bases: list[BaseFile] = []
         logs: list[LogFile] = []
         for info in listed.files:
-            file = _data_file(info.path, info.size_bytes)
+            file = data_file(info.path, info.size_bytes)
             if file is None or not self.is_visible(file.name.instant):
                 continue
             wanted = expected.pop(info.path, None)
@@ -185,7 +239,7 @@ class TableView:
             commits = self._reader.commits(tuple(i for i in self.instants if i.requested_time in self._checked))
         for commit in commits.values():
             for stat in commit.stats:
-                file = _data_file(stat.path or "", stat.file_size_in_bytes or 0)
+                file = data_file(stat.path or "", stat.file_size_in_bytes or 0)
                 if file is not None and stat.path:
                     expected.setdefault(stat.partition_path or "", {})[stat.path] = file
         return expected
@@ -213,33 +267,27 @@ class TableView:
         return True
 
     def _refuse_cleaned_point(self) -> None:
+        """Refuse a point of which files were cleaned: one before what a clean retained, unless a savepoint keeps it."""
         point = self.point.as_of
         if point is None and self.point.as_of_completion is not None:
             point = max((i.requested_time for i in self.instants), default=self.point.as_of_completion)
-        cleans = self._timeline.of_action("clean")
-        if point is None or not cleans:
+        elif point in self._timeline.savepoints:
             return
-        retained = self._reader.record(CleanMetadata, cleans[-1].file_name).earliest_commit_to_retain
-        if retained and point < retained:
+        # A clean retains what was requested before it, so those before the point have nothing to say.
+        cleans = [i for i in self._timeline.of_action("clean") if point is not None and i.requested_time > point]
+        if point is None or not cleans or 0 < len(self._timeline.completed_writes) == len(self.instants):
+            return
+        records = [self._reader.record(CleanMetadata, i.file_name) for i in cleans]
+        retained = max(
+            max(r.earliest_commit_to_retain, (r.extra_metadata or {}).get(CLEAN_EARLIEST, "")) for r in records
+        )
+        if point < retained:
             raise MissingFileError(
                 f"files of {point} were cleaned: the earliest time that can be read is {retained}",
                 value=point,
                 table=self._storage.uri,
                 instant=cleans[-1].requested_time,
             )
-
-
-def _data_file(path: str, size_bytes: int) -> BaseFile | LogFile | None:
-    name = path.rpartition("/")[2]
-    base = parse_base_name(name)
-    if base is not None:
-        if base.extension != "parquet":
-            raise UnsupportedError(
-                f"base files of format {base.extension} are not read", file=path, value=base.extension
-            )
-        return BaseFile(path, base, size_bytes)
-    log = parse_log_name(name)
-    return None if log is None or log.is_cdc else LogFile(path, log, size_bytes)
 
 
 def partitions_of(slices: Iterable[FileSlice]) -> list[str]:

@@ -144,20 +144,29 @@ def _type_schema(kind: AvroType, seen: set[str]) -> object:
 
 def to_plain(record: AvroRecord) -> dict[str, object]:
     """The record as the dict that fastavro writes."""
-    return {name: _to(kind, getattr(record, python)) for python, name, kind, _ in _fields(type(record))}
+    return {
+        name: value if (value := getattr(record, python)) is None or convert is None else convert(value)
+        for python, name, convert in _plain_fields(type(record))
+    }
 
 
-def _to(kind: AvroType, value: object) -> object:
-    if value is None or kind.inner is None:
-        return value
+@_per_class
+def _plain_fields(cls: type[AvroRecord]) -> list[tuple[str, str, Callable[[Any], object] | None]]:
+    return [(python, name, _plain_of(kind)) for python, name, kind, _ in _fields(cls)]
+
+
+def _plain_of(kind: AvroType) -> Callable[[Any], object] | None:
+    """What makes a value plain; None if it is so already."""
+    if kind.inner is None:
+        return None
     if kind.kind == "record":
-        return to_plain(cast(AvroRecord, value))
-    inner = cast(AvroType, kind.inner)
+        return to_plain
+    inner = _plain_of(cast(AvroType, kind.inner))
     if kind.kind == "nullable":
-        return _to(inner, value)
+        return inner
     if kind.kind == "array":
-        return [_to(inner, item) for item in cast("tuple[object, ...]", value)]
-    return {key: _to(inner, item) for key, item in cast("dict[str, object]", value).items()}
+        return lambda items: [item if item is None or inner is None else inner(item) for item in items]
+    return lambda items: {k: v if v is None or inner is None else inner(v) for k, v in items.items()}
 
 
 def from_plain(cls: type[R], plain: dict[str, object]) -> R:

@@ -1,6 +1,9 @@
 """What a write did: the content of completed commits, delta commits and replace commits.
 
 Values as Apache Hudi writes them (all of a stat's numbers non-null, since its readers unbox them).
+
+*Our mark* says that a commit's statistics name exactly the files that it made: leftovers of repeated tasks were removed
+before it. It holds the commit's own instant, so that one that others copied from an earlier commit does not count.
 """
 
 from __future__ import annotations
@@ -19,6 +22,9 @@ from tidelake.format.avro_record import (
     nullable,
     record_of,
 )
+
+WRITER_KEY = "tidelake.writer"
+"""Where ``extra_metadata`` keeps our mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,10 @@ class CommitMetadata(AvroRecord):
     def stats(self) -> tuple[WriteStat, ...]:
         """All files of the commit."""
         return tuple(stat for stats in (self.partition_to_write_stats or {}).values() for stat in stats)
+
+    def is_ours(self, instant: str) -> bool:
+        """Whether the commit of that instant carries our mark."""
+        return (self.extra_metadata or {}).get(WRITER_KEY) == instant
 
     @property
     def schema_text(self) -> str | None:

@@ -20,6 +20,8 @@ from tidelake.format.plans import IndexPartitionInfo, InstantInfo
 
 _VERSION = nullable(INT, null_last=True)
 _TEXT_MAP = nullable(map_of(STRING))
+CLEAN_EARLIEST = "tidelake.clean.earliest"
+"""Extra metadata of a clean of ours by versions, which retains no commit: the earliest time that can be read."""
 
 
 @dataclass(frozen=True, slots=True)

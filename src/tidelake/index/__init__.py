@@ -1,15 +1,18 @@
 """Finding the file group of a key: key generation and indexes."""
 
 from tidelake.index.bucket import bucket_file_id, bucket_numbers, bucket_of
+from tidelake.index.key_cache import Hashes, key_hashes
 from tidelake.index.keygen import KeyGenerator, record_keys, value_text
 from tidelake.index.simple import keep_keys, locate, matches
 
 __all__ = [
+    "Hashes",
     "KeyGenerator",
     "bucket_file_id",
     "bucket_numbers",
     "bucket_of",
     "keep_keys",
+    "key_hashes",
     "locate",
     "matches",
     "record_keys",

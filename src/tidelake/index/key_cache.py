@@ -33,23 +33,27 @@ class FileKeys:
     is_distinct: bool
 
     @staticmethod
-    def of(keys: pa.Array) -> FileKeys:
-        hashes = key_hashes(keys)
+    def of(keys: pa.Array, hashes: Hashes | None = None) -> FileKeys:
+        hashes = key_hashes(keys) if hashes is None else hashes
         order = np.argsort(hashes)
         hashes = hashes[order]
         return FileKeys(keys, hashes, order.astype(np.int32), not bool((hashes[1:] == hashes[:-1]).any()))
 
-    def present(self, wanted: pa.Array, wanted_hashes: Hashes) -> npt.NDArray[np.int64]:
+    def present(self, wanted: WantedKeys) -> npt.NDArray[np.int64]:
         """The rows of the wanted keys that the file has."""
         if not self.is_distinct:  # a key stands twice, or two keys have one hash
-            return np.flatnonzero(np.asarray(pc.is_in(wanted, value_set=self.keys)))
-        if len(self.hashes) == 0:
+            return np.flatnonzero(np.asarray(pc.is_in(wanted.keys, value_set=self.keys)))
+        if len(self.hashes) == 0 or len(wanted.hashes) == 0:
             return np.empty(0, dtype=np.int64)
-        at = np.minimum(np.searchsorted(self.hashes, wanted_hashes), len(self.hashes) - 1)
-        rows = np.flatnonzero(self.hashes[at] == wanted_hashes)
-        if len(rows) == 0:
-            return rows
-        same = pc.equal(wanted.take(pa.array(rows)), self.keys.take(pa.array(self.order[at[rows]])))
+        # The fewer are looked for among the more.
+        if wanted.is_distinct and len(self.hashes) < len(wanted.hashes):
+            mine, theirs = _meeting(self.hashes, wanted.hashes)
+        else:
+            theirs, mine = _meeting(wanted.hashes, self.hashes)
+        if len(mine) == 0:
+            return mine
+        rows = wanted.order[theirs]
+        same = pc.equal(wanted.keys.take(pa.array(rows)), self.keys.take(pa.array(self.order[mine])))
         found: npt.NDArray[np.int64] = rows[np.asarray(same)]
         return found
 
@@ -57,6 +61,31 @@ class FileKeys:
     def size_bytes(self) -> int:
         """What it takes in memory."""
         return int(self.keys.nbytes + self.hashes.nbytes + self.order.nbytes)
+
+
+@dataclass(frozen=True, slots=True)
+class WantedKeys:
+    """Keys to be looked for in some files."""
+
+    keys: pa.Array
+    hashes: Hashes
+    """Sorted: so those of a file are gone through once, from one end to the other."""
+    order: npt.NDArray[np.int64]
+    is_distinct: bool
+
+    @staticmethod
+    def of(keys: pa.Array, hashes: Hashes | None = None) -> WantedKeys:
+        hashes = key_hashes(keys) if hashes is None else hashes
+        order = np.argsort(hashes)
+        hashes = hashes[order]
+        return WantedKeys(keys, hashes, order, not bool((hashes[1:] == hashes[:-1]).any()))
+
+
+def _meeting(fewer: Hashes, more: Hashes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Where equal hashes are in both; those of ``more`` are distinct."""
+    at = np.minimum(np.searchsorted(more, fewer), len(more) - 1)
+    here = np.flatnonzero(more[at] == fewer)
+    return here, at[here]
 
 
 def key_hashes(keys: pa.Array) -> Hashes:

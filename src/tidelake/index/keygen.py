@@ -85,13 +85,13 @@ class KeyGenerator:
         numbers = coded[0].numbers
         for column in coded[1:]:
             numbers = numbers * len(column.values) + column.numbers
-        distinct, numbers = _renumbered(numbers, coded)
+        distinct, places = _renumbered(numbers, coded)
         paths = []
         for number, row in enumerate(distinct):
             try:
                 paths.append(self._path(row))
             except InvalidError as error:
-                keys = self._sample(batch, numbers == number)
+                keys = self._sample(batch, places == number)
                 raise InvalidError(
                     f"{error.message}, for the keys {keys}", value=error.value, hint=error.hint
                 ) from None
@@ -100,11 +100,11 @@ class KeyGenerator:
             same = np.flatnonzero(np.array(paths) == twice)
             raise InvalidError(
                 f"different partition values have the same path {twice!r}, "
-                f"for the keys {self._sample(batch, np.isin(numbers, same))}",
+                f"for the keys {self._sample(batch, np.isin(places, same))}",
                 value=twice,
                 hint="set hoodie.datasource.write.partitionpath.urlencode=true when the table is made",
             )
-        return pa.DictionaryArray.from_arrays(numbers.astype(np.int32), pa.array(paths, pa.string()))
+        return pa.DictionaryArray.from_arrays(places, pa.array(paths, pa.string()))
 
     def _times(self, batch: pa.RecordBatch | pa.Table, time_paths: TimePaths) -> pa.DictionaryArray:
         (field,) = self.codec.fields
@@ -203,20 +203,17 @@ def _coded(column: pa.Array | pa.ChunkedArray, name: str) -> _Coded:
 
 def _renumbered(
     numbers: npt.NDArray[np.int64], coded: list[_Coded]
-) -> tuple[list[tuple[str | None, ...]], npt.NDArray[np.int64]]:
+) -> tuple[list[tuple[str | None, ...]], npt.NDArray[np.int32]]:
     """The combinations of values that there are, in the order in which they come, and for each row which it has."""
-    found, first, places = np.unique(numbers, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    ranks = np.empty(len(order), dtype=np.int64)
-    ranks[order] = np.arange(len(order))
+    encoded = pa.array(numbers).dictionary_encode()
     rows: list[tuple[str | None, ...]] = []
-    for number in found[order].tolist():
+    for number in encoded.dictionary.to_pylist():
         values: list[str | None] = []
         for column in reversed(coded):
             number, value = divmod(number, len(column.values))
             values.append(column.values[value])
         rows.append(tuple(reversed(values)))
-    return rows, ranks[places]
+    return rows, np.asarray(encoded.indices)
 
 
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:

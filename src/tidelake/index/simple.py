@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from tidelake.errors import CorruptError, UnsupportedError
 from tidelake.filegroup import BaseFile, FileSlice
 from tidelake.format.base_footer import BaseFooter, decode_footer
-from tidelake.index.key_cache import KEPT, FileKeys, key_hashes
+from tidelake.index.key_cache import KEPT, FileKeys, Hashes, WantedKeys
 from tidelake.schema import RECORD_KEY
 from tidelake.storage import Storage, open_input
 
@@ -25,19 +25,21 @@ _BLOOM_FROM = 0.5
 """A bloom filter is asked only if less than this share of the wanted keys lies in the file's key range."""
 
 
-def locate(storage: Storage, slices: Sequence[FileSlice], keys: pa.Array) -> npt.NDArray[np.int64]:
-    """For each key the number of the slice that has it, -1 if none has."""
+def locate(
+    storage: Storage, slices: Sequence[FileSlice], keys: pa.Array, hashes: Hashes | None = None
+) -> npt.NDArray[np.int64]:
+    """For each key the number of the slice that has it, -1 if none has; the keys' hashes may be known."""
     found = np.full(len(keys), -1, dtype=np.int64)
-    for number, present in matches(storage, slices, keys):
+    for number, present in matches(storage, slices, keys, hashes):
         found[present] = number
     return found
 
 
 def matches(
-    storage: Storage, slices: Sequence[FileSlice], keys: pa.Array
+    storage: Storage, slices: Sequence[FileSlice], keys: pa.Array, hashes: Hashes | None = None
 ) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
     """The number of each slice that has some of the keys, with the places of these; a key may be in several."""
-    hashes = key_hashes(keys)
+    wanted = WantedKeys.of(keys, hashes)
     for number, file_slice in enumerate(slices):
         if file_slice.base is None:
             raise UnsupportedError(
@@ -46,14 +48,15 @@ def matches(
                 hint="compact the table with Apache Hudi first",
             )
         held = _held(storage, file_slice.base, keys)
-        present = None if held is None else held.present(keys, hashes)
+        present = None if held is None else held.present(wanted)
         if present is not None and len(present):
             yield number, present
 
 
-def keep_keys(storage: Storage, path: str, size_bytes: int, keys: pa.Array) -> None:
-    """Keep the keys of a base file that was just written."""
-    KEPT.put((storage.uri, path, size_bytes), FileKeys.of(keys))
+def keep_keys(storage: Storage, path: str, size_bytes: int, keys: pa.Array, hashes: Hashes | None = None) -> None:
+    """Keep the keys of a base file that was just written; their hashes may be known."""
+    own = keys.take(pa.array(np.arange(len(keys))))  # the rest of the write's keys is not to stay with them
+    KEPT.put((storage.uri, path, size_bytes), FileKeys.of(own, hashes))
 
 
 def _held(storage: Storage, base: BaseFile, wanted: pa.Array) -> FileKeys | None:

@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidelake import _limits
-from tidelake.errors import CorruptError, LimitError, TidelakeError, UnsupportedError
-from tidelake.filegroup import LogFile
+from tidelake.errors import CorruptError, LimitError, NotFoundError, TidelakeError, UnsupportedError
+from tidelake.filegroup import LogFile, missing_file
 from tidelake.format.avro_arrow import arrow_schema
 from tidelake.format.avro_data import decode_avro_block
 from tidelake.format.avro_schema import parse_record
@@ -86,8 +86,8 @@ def _blocks(storage: Storage, logs: Iterable[LogFile], context: LogContext) -> l
     found: list[tuple[LogFile, LogBlock]] = []
     earlier: set[str] = set()
     for file in logs:
-        data = storage.get(file.path)
         try:
+            data = storage.get(file.path)
             for block in read_blocks(data, file.committed_bytes):
                 if block.instant_time != file.name.instant:
                     raise CorruptError(
@@ -95,6 +95,8 @@ def _blocks(storage: Storage, logs: Iterable[LogFile], context: LogContext) -> l
                     )
                 _check_compacted(block, context, earlier)
                 found.append((file, block))
+        except NotFoundError as error:
+            raise missing_file(file, storage.uri) from error
         except TidelakeError as error:
             raise error.with_context(file=file.path, instant=file.name.instant, table=storage.uri) from None
         earlier.add(file.name.instant)

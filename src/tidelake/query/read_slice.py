@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from tidelake.errors import CorruptError, InternalError, TidelakeError
-from tidelake.filegroup import BaseFile, FileSlice
+from tidelake.errors import CorruptError, InternalError, NotFoundError, TidelakeError
+from tidelake.filegroup import BaseFile, FileSlice, missing_file
 from tidelake.merge import merge_partial, merge_whole, read_logs
 from tidelake.query.snapshot import ScanPlan
 from tidelake.schema import META_COLUMN_NAMES, column_paths, conform_stored, struct_paths
@@ -84,6 +84,8 @@ def read_base(
         raise CorruptError(
             f"a base file cannot be read: {error}", file=base.path, instant=base.name.instant, table=storage.uri
         ) from error
+    except NotFoundError as error:
+        raise missing_file(base, storage.uri) from error
     except TidelakeError as error:
         raise error.with_context(file=base.path, instant=base.name.instant, table=storage.uri) from None
 

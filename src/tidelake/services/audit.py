@@ -6,9 +6,11 @@ the next plan takes it in.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tidelake.filegroup import FileSlice, build_state, load_state, save_state
+from tidelake.filegroup.state_store import STATE_DIR
 from tidelake.query import TableSource
 from tidelake.services.compaction.execute import compaction_planner
 from tidelake.services.context import ServiceCall
@@ -25,12 +27,14 @@ class AuditReport:
     lost: Mapping[str, tuple[str, ...]]
     with_work: Mapping[str, int]
     """How many partitions have work, by service."""
+    state_is_wrong: bool = False
+    """The table state, which is derived, does not say what storage has."""
     repaired: bool = False
 
     @property
     def is_clean(self) -> bool:
-        """Nothing was lost."""
-        return not any(self.lost.values())
+        """Nothing was lost, and the table state is right."""
+        return not any(self.lost.values()) and not self.state_is_wrong
 
     def __str__(self) -> str:
         lines = []
@@ -38,26 +42,47 @@ class AuditReport:
             lost = self.lost.get(service, ())
             verdict = "nothing is lost" if not lost else f"{len(lost)} lost: {', '.join(lost)}"
             lines.append(f"{service}: {count} partitions have work, {verdict}")
+        if self.state_is_wrong:
+            lines.append("the table state does not say what storage has")
         if self.repaired and not self.is_clean:
-            lines.append("the lost ones are carried now: the next plan takes them in")
+            lines.append("repaired: the next plans take in what was lost, and the table state was made anew")
         return "\n".join(lines)
 
 
 def audit_table(call: ServiceCall, *, repair: bool = False) -> AuditReport:
     """Compare what each service would look at with what there is."""
     source = call.source()
+    slices = list(source.view().listed_slices())
     lost: dict[str, tuple[str, ...]] = {}
     with_work: dict[str, int] = {}
     for planner in (compaction_planner(call, source),):
-        lost[planner.kind.name], with_work[planner.kind.name] = _audit_one(source, planner, repair)
-    return AuditReport(lost, with_work, repair)
+        lost[planner.kind.name], with_work[planner.kind.name] = _audit_one(source, planner, slices, repair)
+    is_wrong = _state_is_wrong(source, slices)
+    if is_wrong and repair:
+        for info in source.storage.list_dir(STATE_DIR)[1]:
+            source.storage.delete(info.path)
+        save_state(source.storage, build_state(source.storage, source.config, source.timeline, source.reader))
+    return AuditReport(lost, with_work, is_wrong, repair)
 
 
-def _audit_one(source: TableSource, planner: ServicePlanner, repair: bool) -> tuple[tuple[str, ...], int]:
+def _state_is_wrong(source: TableSource, slices: Sequence[FileSlice]) -> bool:
+    state = load_state(source.storage, source.config, source.timeline, source.reader)
+    if state is None:
+        return False
+    return {_files_of(s) for s in state.slices_of()} != {_files_of(s) for s in slices}
+
+
+def _files_of(file_slice: FileSlice) -> frozenset[tuple[str, int]]:
+    return frozenset((file.path, file.size_bytes) for file in file_slice.files)
+
+
+def _audit_one(
+    source: TableSource, planner: ServicePlanner, slices: Sequence[FileSlice], repair: bool
+) -> tuple[tuple[str, ...], int]:
     kind = planner.kind
     finder = WindowFinder(source.storage, source.config, source.timeline, source.reader, kind)
     window = finder.find(read_cursor(source.storage, kind.name))
-    working = {s.partition_path for s in source.view().slices() if planner.work_in(s) is not None}
+    working = {s.partition_path for s in slices if planner.work_in(s) is not None}
     if window.partitions is None:
         return (), len(working)  # the next plan looks at everything
     planned = {

@@ -11,11 +11,12 @@ import hashlib
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidelake.errors import ConflictError, InvalidError, NotFoundError, TidelakeError, UnavailableError
+from tidelake.filegroup import build_state, load_state, save_state
 from tidelake.filegroup.listing import list_partitions
-from tidelake.format.commit_metadata import CommitMetadata, WriteStat
+from tidelake.format.commit_metadata import WRITER_KEY, CommitMetadata, WriteStat
 from tidelake.format.names import State, TimelineName, parse_base_name, parse_log_name
 from tidelake.query import TableSource
 from tidelake.services.context import ServiceCall
@@ -143,6 +144,19 @@ def carry_out(
         return _commit_of(source, done_before)
 
 
+def _refresh_state(source: TableSource) -> None:
+    """Store the table state as of now: the next full plan, or scan of many partitions, lists nothing.
+
+    It is derived: that it cannot be stored is no reason to say that the service failed.
+    """
+    with suppress(TidelakeError):
+        now = source.refresh()
+        state = load_state(now.storage, now.config, now.timeline, now.reader)
+        if state is None:
+            state = build_state(now.storage, now.config, now.timeline, now.reader)
+        save_state(now.storage, state)
+
+
 def refuse_late(storage: Storage, claim: Claim, path: str) -> None:
     """A task that made a file when its plan was another's already, or carried out, removes it: doubles would be read."""
     if not holds(storage, claim):
@@ -191,6 +205,8 @@ def _complete(
     named = {stat.path for stat in done.stats}
     carrying = files_carrying(call.storage, partitions, claim.instant)
     _remove(call.storage, (p for p in carrying if p not in named and (token.made(p) or _is_lower(p, token))))
+    extra = {**(done.metadata.extra_metadata or {}), WRITER_KEY: claim.instant}
+    metadata = replace(done.metadata, extra_metadata=extra)
 
     def decide(timeline: Timeline) -> Publication | Published:
         mine = completed(timeline, kind, claim.instant)
@@ -207,7 +223,7 @@ def _complete(
         _refuse_missing(call.storage, done.stats)
         check(executing, timeline)
         retire_metadata_table(call.storage, call.clock)
-        return Publication(kind.completed_action, State.COMPLETED, claim.instant, lambda _: done.metadata.encode(_SYNC))
+        return Publication(kind.completed_action, State.COMPLETED, claim.instant, lambda _: metadata.encode(_SYNC))
 
     published = moves.publish(decide)
     with suppress(UnavailableError):
@@ -217,6 +233,7 @@ def _complete(
             return _commit_of(source, found)
         delete_markers(call.storage, claim.instant)
         end_claim(call.storage, claim.instant)
+    _refresh_state(source)
     return Commit(claim.instant, published.completion or "", kind.operation, done.stats)
 
 

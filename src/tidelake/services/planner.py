@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tidelake.config import INCREMENTAL_SERVICES
-from tidelake.filegroup import FileSlice, TableView
+from tidelake.filegroup import FileSlice, TableView, load_state
 from tidelake.filegroup.listing import list_all, list_partitions
 from tidelake.query import TableSource
 from tidelake.services.cursor import Cursor, read_cursor, write_cursor
@@ -80,6 +80,12 @@ class ServicePlanner(ABC):
         view = TableView(
             source.storage, source.config, source.timeline, source.reader, checked=frozenset(window.instants)
         )
+        state = None
+        if window.partitions is None:
+            state = load_state(source.storage, source.config, source.timeline, source.reader)
+        if state is not None:
+            yield from state.slices_of(list(self._filtered(sorted(state.partitions()), left)))
+            return
         if window.partitions is None:
             everything = {listed.path: listed for listed in list_all(source.storage)}
             for path in self._filtered(sorted(everything), left):

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tidelake.config import COMPACTION_LOG_BYTES_DUE, TableType
+from tidelake.config import CLEAN_AUTOMATIC, COMPACTION_LOG_BYTES_DUE, TableType, clean_options
 from tidelake.errors import ConflictError
 from tidelake.query import TableSource
+from tidelake.services.clean import Cleaner, clean
 from tidelake.services.compaction import run_compaction, schedule_compaction
 from tidelake.services.compaction.trigger import compaction_due
 from tidelake.services.context import ServiceCall
@@ -84,4 +85,17 @@ def _many_bytes(call: ServiceCall, source: TableSource) -> str | None:
     return f"{total:,} bytes of logs since the last compaction (due after {due:,})" if total >= due else None
 
 
-STEPS: tuple[Step, ...] = (_compaction,)
+def _clean(call: ServiceCall) -> Iterator[Decision]:
+    if not CLEAN_AUTOMATIC.of(call.options):
+        return
+    options = clean_options(call.options)
+    reason = f"{options.policy} {options.retain}"
+    result = clean(Cleaner(call.storage, call.source().config, call.clock, options, call.writer, call.lock()))
+    if result is None:
+        yield Decision("clean", reason, "nothing to clean")
+        return
+    done = f"{len(result.files)} files removed, {result.size_bytes:,} bytes ({result.partition_source})"
+    yield Decision("clean", reason, done, True)
+
+
+STEPS: tuple[Step, ...] = (_compaction, _clean)

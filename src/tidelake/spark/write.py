@@ -269,7 +269,8 @@ def _write_task(
     for task, (_, here) in zip(tasks, parts, strict=True):
         planned += plan_partition(storage, context, task, chosen(rows, here, request))
     put_markers(storage, context.instant, attempt, [(file.path, file.kind) for file in planned])
-    stats = [file.write() for file in planned]
+    with storage.batch() as puts:
+        stats = [file.write(puts) for file in planned]
     _refuse_late(storage, context, stats)
     return stats, [path for path, _ in parts]
 

@@ -217,6 +217,71 @@ def _show_compaction(given: Arguments) -> Iterable[Row]:
     return [(r.instant, r.file_groups, r.state) for r in given.table().compactions(given.number("limit"))]
 
 
+def _run_clean(given: Arguments) -> Iterable[Row]:
+    table = given.table()
+    options = _options(given.text("options"))
+    counts = {"hoodie.clean.commits.retained": "retain_commits", "hoodie.clean.hours.retained": "hours_retained"}
+    counts["hoodie.clean.fileversions.retained"] = "file_versions_retained"
+    options.update({key: str(given.number(name)) for key, name in counts.items() if given.text(name) is not None})
+    result = table.clean(policy=given.text("clean_policy"), options=options)
+    done = [] if result is None else [c for c in table.cleans(None) if c.instant == result.instant]
+    return [(c.instant, c.taken_ms, c.files_deleted, c.earliest_retained, "{}", c.version) for c in done]
+
+
+def _show_cleans(given: Arguments) -> Iterable[Row]:
+    return [
+        (
+            c.instant,
+            c.completion_time,
+            "clean",
+            c.instant,
+            c.taken_ms,
+            c.files_deleted,
+            c.earliest_retained,
+            c.last_completed,
+            c.version,
+        )
+        for c in given.table().cleans(given.number("limit"))
+    ]
+
+
+def _create_savepoint(given: Arguments) -> Iterable[Row]:
+    user, comments = given.text("user") or "", given.text("comments") or ""
+    given.table().savepoint(given.text("commit_time") or None, user, comments)
+    return [(True,)]
+
+
+def _delete_savepoint(given: Arguments) -> Iterable[Row]:
+    given.table().drop_savepoint(given.text("instant_time") or "")
+    return [(True,)]
+
+
+def _show_savepoints(given: Arguments) -> Iterable[Row]:
+    newest_first = given.table().savepoints()[::-1][: given.number("limit")]
+    return [
+        (
+            s.instant,
+            s.made_at,
+            "COMPLETED",
+            "savepoint",
+            "ACTIVE",
+            s.user,
+            s.made_at_ms,
+            s.comment,
+            path.rpartition("/")[0],
+            path.rpartition("/")[2],
+            1,
+        )
+        for s in newest_first
+        for path in s.files or ("",)
+    ]
+
+
+def _rollback_to_savepoint(given: Arguments) -> Iterable[Row]:
+    given.table().restore(given.text("instant_time") or "")
+    return [(True,)]
+
+
 def _options(text: str | None) -> dict[str, str]:
     """Options as Apache Hudi's procedures take them: ``key=value,key=value``."""
     found: dict[str, str] = {}
@@ -230,6 +295,7 @@ def _options(text: str | None) -> dict[str, str]:
 
 
 _COMPACTION_COLUMNS = _columns(timestamp=pa.string(), operation_size=pa.int32(), state=pa.string())
+_SAVEPOINT = Parameter("instant_time", "string", "the savepoint's write, by its requested time", required=True)
 _OPTIONS = Parameter("options", "string", "options of the service: key=value, with commas between")
 
 _ALL = (
@@ -298,6 +364,95 @@ _ALL = (
         (_TABLE, _PATH, _limit(20)),
         _COMPACTION_COLUMNS,
         _show_compaction,
+    ),
+    Procedure(
+        "run_clean",
+        "remove superseded files that nobody may read any more",
+        (
+            _TABLE,
+            Parameter(
+                "clean_policy", "string", "KEEP_LATEST_COMMITS, KEEP_LATEST_BY_HOURS or KEEP_LATEST_FILE_VERSIONS"
+            ),
+            Parameter("retain_commits", "int", "KEEP_LATEST_COMMITS: how many commits"),
+            Parameter("hours_retained", "int", "KEEP_LATEST_BY_HOURS: how many hours"),
+            Parameter(
+                "file_versions_retained", "int", "KEEP_LATEST_FILE_VERSIONS: how many versions of each file group"
+            ),
+            _OPTIONS,
+            _PATH,
+        ),
+        _columns(
+            start_clean_time=pa.string(),
+            time_taken_in_millis=pa.int64(),
+            total_files_deleted=pa.int32(),
+            earliest_commit_to_retain=pa.string(),
+            bootstrap_part_metadata=pa.string(),
+            version=pa.int32(),
+        ),
+        _run_clean,
+    ),
+    Procedure(
+        "show_cleans",
+        "the last completed cleans",
+        (_TABLE, _limit(10), _PATH),
+        _columns(
+            clean_time=pa.string(),
+            state_transition_time=pa.string(),
+            action=pa.string(),
+            start_clean_time=pa.string(),
+            time_taken_in_millis=pa.int64(),
+            total_files_deleted=pa.int32(),
+            earliest_commit_to_retain=pa.string(),
+            last_completed_commit_timestamp=pa.string(),
+            version=pa.int32(),
+        ),
+        _show_cleans,
+    ),
+    Procedure(
+        "create_savepoint",
+        "keep the state as of a write: its files stay, and it can be restored",
+        (
+            _TABLE,
+            Parameter("commit_time", "string", "the write's requested time; by default the last one"),
+            Parameter("user", "string", "who makes it"),
+            Parameter("comments", "string", "what it is for"),
+            _PATH,
+        ),
+        _columns(create_savepoint_result=pa.bool_()),
+        _create_savepoint,
+    ),
+    Procedure(
+        "delete_savepoint",
+        "drop a savepoint",
+        (_TABLE, _SAVEPOINT, _PATH),
+        _columns(delete_savepoint_result=pa.bool_()),
+        _delete_savepoint,
+    ),
+    Procedure(
+        "show_savepoints",
+        "the savepoints, and the files that each keeps",
+        (_TABLE, _PATH, _limit(10)),
+        _columns(
+            savepoint_time=pa.string(),
+            state_transition_time=pa.string(),
+            state=pa.string(),
+            action=pa.string(),
+            timeline_type=pa.string(),
+            savepointed_by=pa.string(),
+            savepointed_at=pa.int64(),
+            comments=pa.string(),
+            partition_path=pa.string(),
+            savepoint_data_file=pa.string(),
+            version=pa.int32(),
+        ),
+        _show_savepoints,
+    ),
+    Procedure(
+        "rollback_to_savepoint",
+        "go back to a savepoint: whatever completed after it was made is undone",
+        (_TABLE, _SAVEPOINT, _PATH),
+        _columns(rollback_savepoint_result=pa.bool_()),
+        _rollback_to_savepoint,
     ),
 )
 PROCEDURES: Mapping[str, Procedure] = {procedure.name: procedure for procedure in _ALL}

@@ -14,6 +14,7 @@ For interleavings, ``on_operation`` is called in the operation's own thread befo
 Kinds
 - ``crash_before``, ``crash_after``: the process dies before or after the operation took place. :class:`SimulatedCrash`
   is not an ``Exception``, so that no handler survives it, and every later operation raises it again, uncounted.
+  The end of a batch is an operation too, ``sync``.
 - ``lost_answer``: the operation takes place, and ``UnavailableError`` is reported.
 - ``tear``: the process dies within the operation. A ``put`` outside ``.hoodie/`` leaves the first half of its bytes,
   as a writer does that streams into place; every other write is atomic and leaves nothing.
@@ -26,12 +27,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, NoReturn, TypeVar
 
 from tidelake._clock import Clock, SystemClock
 from tidelake.errors import AlreadyExistsError, PreconditionError, TidelakeError, UnavailableError
-from tidelake.storage.port import ObjectInfo, Storage
+from tidelake.storage.port import ObjectInfo, Puts, Storage
 
 FaultKind = Literal["crash_before", "crash_after", "lost_answer", "tear", "delay", "http_409", "http_412", "http_503"]
 FAULT_KINDS: Final[tuple[FaultKind, ...]] = (
@@ -130,6 +132,10 @@ class FaultyStorage:
     def options(self) -> dict[str, str]:
         return self.inner.options
 
+    @property
+    def is_remote(self) -> bool:
+        return self.inner.is_remote
+
     def get(self, path: str) -> bytes:
         return self._do("get", path, lambda: self.inner.get(path))
 
@@ -148,6 +154,13 @@ class FaultyStorage:
     def put(self, path: str, data: bytes | memoryview) -> str:
         return self._do("put", path, lambda: self.inner.put(path, data), torn=lambda: self._put_half(path, data))
 
+    @contextmanager
+    def batch(self) -> Iterator[Puts]:
+        with self.inner.batch() as puts:
+            yield _FaultyPuts(self, puts)
+            # What may fail when the block ends, where a storage makes everything durable at once.
+            self._do("sync", "", lambda: None)
+
     def put_if_absent(self, path: str, data: bytes) -> str:
         return self._do("put_if_absent", path, lambda: self.inner.put_if_absent(path, data))
 
@@ -165,6 +178,10 @@ class FaultyStorage:
 
     def native_path(self, path: str) -> str:
         return self.inner.native_path(path)
+
+    def put_in(self, puts: Puts, path: str, data: bytes | memoryview) -> None:
+        """A put of a batch of the inner storage; counted as any put."""
+        self._do("put", path, lambda: puts.put(path, data), torn=lambda: self._put_half(path, data))
 
     def _do(self, verb: str, path: str, act: Callable[[], T], *, torn: Callable[[], None] | None = None) -> T:
         with self._lock:
@@ -210,6 +227,15 @@ class FaultyStorage:
     def _put_half(self, path: str, data: bytes | memoryview) -> None:
         if not path.startswith(".hoodie/"):
             self.inner.put(path, data[: len(data) // 2])
+
+
+@dataclass(frozen=True, slots=True)
+class _FaultyPuts:
+    storage: FaultyStorage
+    inner: Puts
+
+    def put(self, path: str, data: bytes | memoryview) -> None:
+        self.storage.put_in(self.inner, path, data)
 
 
 def _attempt(act: Callable[[], object]) -> None:

@@ -7,6 +7,8 @@ put-if-match, when it is older than any put lasts.
 Invariants
 - A name appears by ``link()`` (put-if-absent) or ``rename()`` (replacing) of a synced temp: nobody sees a part. Then
   the folder is synced, and every folder made on the way: a put that returned survives the loss of power.
+- The files of a batch are written under their own names, if these are new, and synced later: large ones meanwhile, small
+  ones when the block ends (the disk then takes many at once), and last their folders, each once.
 - put-if-match compares and replaces under a kernel lock on ``.hoodie/.tidelake/head.lock``, which dies with its
   holder. Waiting for it is bounded. The lock orders put-if-match only: what changes by it must change by nothing else.
 - A version is (inode, modification time, size), taken from the temp. Kernels give times in ticks of milliseconds, and
@@ -24,12 +26,14 @@ import errno
 import fcntl
 import os
 import stat
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from tidelake._clock import Clock, SystemClock
 from tidelake.errors import AlreadyExistsError, InvalidError, NotFoundError, PreconditionError, UnavailableError
+from tidelake.storage._background import Background
 from tidelake.storage._local_errors import read_error, write_error
 from tidelake.storage._local_files import (
     MILLISECOND_NS,
@@ -44,7 +48,7 @@ from tidelake.storage._local_files import (
 )
 from tidelake.storage._local_listing import list_folder, object_info, version_of, walk
 from tidelake.storage.paths import RELATIVE_LOCK_FILE, RELATIVE_TEMP_DIR, check_path, check_prefix, parent_of
-from tidelake.storage.port import ObjectInfo
+from tidelake.storage.port import ObjectInfo, Puts
 
 LOCK_WAIT_S: Final = 10.0
 """How long put-if-match waits for another process before it gives up."""
@@ -53,6 +57,12 @@ TEMP_LIFE_MS: Final = 60 * 60 * 1000
 """After how long a temporary file belongs to nobody who lives."""
 FOLDER_TRIES: Final = 8
 """How often a folder is made again that another process has just pruned."""
+
+SYNC_THREADS: Final = 2
+SYNC_WAITING: Final = 256
+"""How many files of a batch may be open, waiting to be synced."""
+SYNC_AT_ONCE_BYTES: Final = 1 << 20
+"""A file of a batch that is larger is synced while others are made."""
 
 FOLDERS_KNOWN: Final = 10_000
 _PRUNED: Final = ".hoodie/.temp/"
@@ -87,6 +97,10 @@ class LocalStorage:
     @property
     def options(self) -> dict[str, str]:
         return {}
+
+    @property
+    def is_remote(self) -> bool:
+        return False
 
     def get(self, path: str) -> bytes:
         return self.get_with_version(path)[0]
@@ -128,7 +142,55 @@ class LocalStorage:
                     os.rename(temp.path, target)
 
                 self._in_folder(target, replace)
+                sync_folder(os.path.dirname(target))
                 return temp.version
+
+    @contextlib.contextmanager
+    def batch(self) -> Iterator[Puts]:
+        puts = _LocalPuts(self)
+        try:
+            yield puts
+        except BaseException:
+            puts.leave()
+            raise
+        puts.sync()
+
+    def put_new(self, path: str, data: bytes | memoryview) -> int | None:
+        """Write a new file under its own name; returns it open, to be synced and closed. None if there is one already."""
+        target = self._target(path)
+        with self._writing(path):
+            made: list[int] = []
+
+            def create() -> None:
+                unlink(checksum_sibling(target))  # a deleted object's
+                made.append(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+
+            try:
+                self._in_folder(target, create)
+            except FileExistsError:
+                return None
+            try:
+                write_all(made[0], data)
+                set_time(made[0], data, None, None)
+            except BaseException:
+                os.close(made[0])
+                with contextlib.suppress(OSError):  # on a full disk others need the room
+                    unlink(target)
+                raise
+            return made[0]
+
+    def sync_file(self, path: str, file: int) -> None:
+        """Sync a file of a batch and close it."""
+        try:
+            with self._writing(path):
+                os.fsync(file)
+        finally:
+            os.close(file)
+
+    def sync_names(self, folder: str) -> None:
+        """Sync a folder that a batch has put files in."""
+        with self._writing(folder):
+            sync_folder(self._native(folder))
 
     def put_if_absent(self, path: str, data: bytes) -> str:
         target = self._target(path)
@@ -145,6 +207,7 @@ class LocalStorage:
                     ) from error
 
             self._in_folder(target, link)
+            sync_folder(os.path.dirname(target))
             return temp.version
 
     def put_if_match(self, path: str, data: bytes, version: str) -> str:
@@ -288,7 +351,7 @@ class LocalStorage:
                 unlink(name)
 
     def _in_folder(self, target: str, act: Callable[[], None]) -> None:
-        """Do what gives the target its name, with its folder made before and synced after."""
+        """Do what gives the target its name, with its folder made before."""
         folder = os.path.dirname(target)
         for attempt in range(FOLDER_TRIES):
             make_folders(folder)
@@ -299,7 +362,6 @@ class LocalStorage:
                     raise
             else:
                 break
-        sync_folder(folder)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -351,6 +413,49 @@ class LocalStorage:
         return PreconditionError(
             f"{path!r} is no longer version {version!r}", value=version, table=self._root, file=path
         )
+
+
+class _LocalPuts:
+    """The puts of a batch: files that wait to be synced, and their folders, which are synced last."""
+
+    __slots__ = ("_background", "_folders", "_guard", "_storage", "_waiting")
+
+    def __init__(self, storage: LocalStorage) -> None:
+        self._storage = storage
+        self._folders: set[str] = set()
+        self._waiting: list[tuple[str, int]] = []
+        self._guard = threading.Lock()
+        self._background = Background(SYNC_THREADS, SYNC_WAITING)
+
+    def put(self, path: str, data: bytes | memoryview) -> None:
+        file = self._storage.put_new(path, data)
+        if file is None:
+            self._storage.put(path, data)
+            return
+        with self._guard:
+            self._folders.add(parent_of(path))
+            if len(data) < SYNC_AT_ONCE_BYTES and len(self._waiting) < SYNC_WAITING:
+                self._waiting.append((path, file))
+                return
+        self._later(path, file)
+
+    def sync(self) -> None:
+        """Make everything durable that was put."""
+        for path, file in self._waiting:
+            self._later(path, file)
+        self._background.end()
+        self._background.check()
+        for folder in sorted(self._folders):
+            self._storage.sync_names(folder)
+
+    def leave(self) -> None:
+        """End without making anything durable."""
+        for _, file in self._waiting:
+            os.close(file)
+        self._background.end()
+
+    def _later(self, path: str, file: int) -> None:
+        self._background.run(lambda: self._storage.sync_file(path, file))
 
 
 def local_root(text: str) -> str:

@@ -11,6 +11,7 @@ import itertools
 import threading
 import weakref
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -67,6 +68,10 @@ class MemoryStorage:
     def options(self) -> dict[str, str]:
         return {}
 
+    @property
+    def is_remote(self) -> bool:
+        return False
+
     def get(self, path: str) -> bytes:
         return self._find(path).data
 
@@ -90,6 +95,10 @@ class MemoryStorage:
         check_path(path)
         with self._lock:
             return self._store(path, data)
+
+    @contextmanager
+    def batch(self) -> Iterator[MemoryStorage]:
+        yield self
 
     def put_if_absent(self, path: str, data: bytes) -> str:
         check_path(path)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
@@ -36,6 +37,7 @@ from tidelake.errors import (
     UnavailableError,
     UnsupportedError,
 )
+from tidelake.storage._background import Background
 from tidelake.storage.object_store_options import (
     MAX_RETRIES,
     RETRY_TIMEOUT_S,
@@ -45,7 +47,7 @@ from tidelake.storage.object_store_options import (
     store_config,
 )
 from tidelake.storage.paths import check_path, check_prefix, join, parent_of
-from tidelake.storage.port import ObjectInfo
+from tidelake.storage.port import ObjectInfo, Puts
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta, PutMode
@@ -58,6 +60,8 @@ CONDITIONAL_TRIES: Final = 8
 FIRST_WAIT_S: Final = 0.05
 LONGEST_WAIT_S: Final = 2.0
 LIST_CHUNK: Final = 1000
+BATCH_THREADS: Final = 4
+"""How many puts of a batch are on their way at a time; as many may wait."""
 
 # obstore tells the answer only in its text. A path can hold any text but "//" and line breaks: none imitates this.
 _ANSWER: Final = re.compile(
@@ -105,6 +109,10 @@ class ObjectStorage:
     def options(self) -> dict[str, str]:
         return dict(self._options)
 
+    @property
+    def is_remote(self) -> bool:
+        return True
+
     def get(self, path: str) -> bytes:
         return self.get_with_version(path)[0]
 
@@ -147,6 +155,15 @@ class ObjectStorage:
             return self._version(obstore.put(self._store, self._key(path), memoryview(data).cast("B")))
         except _FAILURES as error:
             raise self._error(error, "write", path) from error
+
+    @contextmanager
+    def batch(self) -> Iterator[Puts]:
+        sent = _SentPuts(self, Background(BATCH_THREADS, BATCH_THREADS))
+        try:
+            yield sent
+        finally:
+            sent.background.end()
+        sent.background.check()
 
     def put_if_absent(self, path: str, data: bytes) -> str:
         return self._put_once(path, data, "create")
@@ -286,6 +303,17 @@ class ObjectStorage:
     def _unavailable(self, error: Exception, verb: str, path: str) -> UnavailableError:
         said = f"cannot {verb} {path!r}: {_first_line(error)}"
         return UnavailableError(said, value=path, table=self.uri, file=path)
+
+
+@dataclass(frozen=True, slots=True)
+class _SentPuts:
+    """Puts of a batch, several on their way at a time."""
+
+    storage: ObjectStorage
+    background: Background
+
+    def put(self, path: str, data: bytes | memoryview) -> None:
+        self.background.run(lambda: self.storage.put(path, data))
 
 
 def _open(location: Location, config: StoreConfig, max_retries: int) -> Store:

@@ -6,7 +6,8 @@ or ``..`` part; ``""`` is the root itself. Paths are literal: nothing is decoded
 Promises of every implementation
 - ``put_if_absent`` and ``put_if_match`` are atomic: of any number of callers exactly one succeeds, and a reader
   sees all of the bytes or none. A put that returned is durable.
-- ``put`` overwrites, atomically for readers.
+- ``put`` overwrites, atomically for readers. The puts of a ``batch`` are durable together, when its block has ended
+  without an error; before that a loss of power may leave any part of them, which nothing names yet.
 - A failure whose outcome is unknown raises ``UnavailableError``; the caller reads back.
 - ``get`` of something absent raises ``NotFoundError``.
 - Listing is complete as of its start, in pages, sorted by path within one call of ``list_files``.
@@ -16,6 +17,7 @@ Errors are the storage kinds of ``tidelake.errors``; no exception of a library p
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -30,6 +32,14 @@ class ObjectInfo:
     version: str
 
 
+class Puts(Protocol):
+    """Where new objects go: a storage, or a batch of one. For any number of threads."""
+
+    def put(self, path: str, data: bytes | memoryview) -> object:
+        """Create or replace."""
+        ...
+
+
 @runtime_checkable
 class Storage(Protocol):
     """Bytes under names, with two conditional writes."""
@@ -42,6 +52,11 @@ class Storage(Protocol):
     @property
     def options(self) -> dict[str, str]:
         """What ``open_storage`` needs beside the URI (credentials, endpoint), for workers."""
+        ...
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether a request waits for a network, so that many should be under way at a time."""
         ...
 
     def get(self, path: str) -> bytes:
@@ -66,6 +81,10 @@ class Storage(Protocol):
 
     def put(self, path: str, data: bytes | memoryview) -> str:
         """Create or replace; returns the version."""
+        ...
+
+    def batch(self) -> AbstractContextManager[Puts]:
+        """Many puts, durable when the block has ended: cheaper than one after the other. Errors may come at its end."""
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> str:

@@ -17,6 +17,7 @@ from tidelake.config import (
     WRITE_OPTIONS,
     TableConfig,
     WriterOptions,
+    clean_options,
     is_service_option,
     writer_options,
 )
@@ -24,7 +25,7 @@ from tidelake.engine import LocalRunner, TaskRunner
 from tidelake.errors import InvalidError
 from tidelake.filegroup import FileSlice
 from tidelake.format.history import ArchivedInstant
-from tidelake.locking import make_lock
+from tidelake.locking import Lock, make_lock
 from tidelake.observe import (
     CommitSummary,
     InstantSummary,
@@ -37,13 +38,16 @@ from tidelake.observe import (
 from tidelake.query import PointInTime, ScanRequest, TableSource, table_schema
 from tidelake.schema import META_COLUMN_NAMES, ddl_to_arrow, spark_json_to_arrow
 from tidelake.services.audit import AuditReport, audit_table
+from tidelake.services.clean import Cleaner, CleanResult, CleanRun, begin_mark, clean, cleans_of
 from tidelake.services.compaction import compact, compact_inline, run_compaction, schedule_compaction
 from tidelake.services.context import ServiceCall
 from tidelake.services.cursor import begin_cursors
 from tidelake.services.kinds import COMPACTION
 from tidelake.services.report import ServicePlan
+from tidelake.services.restore import RestoreResult, restore
 from tidelake.services.runner import Decision, run_round
 from tidelake.services.runs import RunSummary, runs_of
+from tidelake.services.savepoint import Savepoint, drop_savepoint, list_savepoints, make_savepoint
 from tidelake.storage import Storage, open_storage
 from tidelake.table.scan import Scan
 from tidelake.timeline import Timeline
@@ -270,9 +274,50 @@ class Table:
         A pending write goes whatever its heartbeat says: its writer, if it lives, gets ``ConflictError`` at its commit. A
         completed one goes only if it is the last and nothing was begun on top of it; else ``ConflictError`` names what was.
         """
-        storage, clock = self._source.storage, self._clock
-        lock = make_lock(self._options.lock, storage, clock)
-        return undo(storage, self._source.config, clock, str(instant), lock)
+        return undo(*self._parts, str(instant), self._lock())
+
+    def clean(
+        self,
+        policy: str | None = None,
+        retain: int | None = None,
+        *,
+        dry_run: bool = False,
+        options: Mapping[str, str] | None = None,
+    ) -> CleanResult | None:
+        """Remove superseded files that the policy does not keep; None if there is nothing to remove.
+
+        ``policy`` is KEEP_LATEST_COMMITS, KEEP_LATEST_BY_HOURS or KEEP_LATEST_FILE_VERSIONS, ``retain`` how many of these;
+        both have options (``hoodie.clean.policy``...). ``dry_run`` shows what would go, and why, and writes nothing.
+        """
+        chosen = clean_options(self._service_call(options).options, policy, retain)
+        with progress(f"clean of {self.name}"):
+            return clean(Cleaner(*self._parts, chosen, self._options, self._lock()), dry_run=dry_run)
+
+    def cleans(self, limit: int | None = 20) -> tuple[CleanRun, ...]:
+        """The last completed cleans, newest first; None for all."""
+        return cleans_of(self._refreshed(), _positive(limit))
+
+    def savepoint(self, instant: str | None = None, user: str = "", comment: str = "") -> Savepoint:
+        """Keep the state as of a completed write, by default the last one: its files stay, and it can be restored."""
+        chosen = None if instant is None else str(instant)
+        return make_savepoint(*self._parts, chosen, user, comment, self._options, self._lock())
+
+    def savepoints(self) -> tuple[Savepoint, ...]:
+        """The savepoints, by the commit that each keeps."""
+        return list_savepoints(self._source.storage, self._source.config)
+
+    def drop_savepoint(self, instant: str) -> None:
+        """Let go of what a savepoint keeps; the next clean removes what nothing else needs."""
+        drop_savepoint(*self._parts, str(instant), self._lock())
+
+    def restore(self, instant: str, *, dry_run: bool = False) -> RestoreResult | None:
+        """Go back to a savepoint, named by its commit; None if the table is there.
+
+        Everything that completed after the savepoint was made is undone, services included, and so is what is pending.
+        ``dry_run`` shows what would go, and writes nothing.
+        """
+        with progress(f"restore of {self.name}"):
+            return restore(*self._parts, str(instant), self._options, self._lock(), dry_run=dry_run)
 
     @overload
     def compact(
@@ -441,6 +486,13 @@ class Table:
             options=self._options,
         )
 
+    @property
+    def _parts(self) -> tuple[Storage, TableConfig, Clock]:
+        return self._source.storage, self._source.config, self._clock
+
+    def _lock(self) -> Lock:
+        return make_lock(self._options.lock, self._source.storage, self._clock)
+
     def _file_options(self) -> FileOptions:
         properties = self._source.config.properties
         return FileOptions(
@@ -515,6 +567,7 @@ def create_table(
         options={key: value for key, value in given.items() if key not in handles},
     )
     begin_cursors(opened)
+    begin_mark(opened)
     own = {key: value for key, value in given.items() if key in handles}
     return open_table(path, spark, options=own, storage=opened, clock=ticking)
 

@@ -13,13 +13,18 @@ from tidelake.format.names import parse_history_name
 from tidelake.storage import Storage
 
 
-def load_history(storage: Storage, config: TableConfig, columns: tuple[str, ...]) -> tuple[codec.ArchivedInstant, ...]:
-    """The archived instants with the columns asked for, by requested time."""
+def load_history(
+    storage: Storage, config: TableConfig, columns: tuple[str, ...], since: str = ""
+) -> tuple[codec.ArchivedInstant, ...]:
+    """The archived instants with the columns asked for, by requested time; those requested before ``since`` may lack."""
     found: list[codec.ArchivedInstant] = []
     for file in _manifest(storage, config.history_dir):
         path = f"{config.history_dir}/{file.name}"
-        if parse_history_name(file.name) is None:
+        name = parse_history_name(file.name)
+        if name is None:
             raise CorruptError("the history manifest names a file that is none of a history", file=path)
+        if name.max_instant < since:
+            continue
         try:
             found.extend(codec.archived_instants(_read_file(storage.get(path), columns)))
         except TidelakeError as error:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from functools import lru_cache
+from typing import Any, TypeVar, cast
 
 from tidelake.config import TableConfig, parse_table_config
 from tidelake.errors import CorruptError, NotATableError, NotFoundError, TidelakeError, UnsupportedError
@@ -28,7 +29,7 @@ from tidelake.format.names import (
     TimelineName,
     parse_timeline_name,
 )
-from tidelake.format.plans import RestorePlan, RollbackPlan
+from tidelake.format.plans import InstantInfo, RestorePlan, RollbackPlan
 from tidelake.format.properties import check_table_properties, decode_properties
 from tidelake.format.service_metadata import RestoreMetadata, RollbackMetadata
 from tidelake.storage import Storage
@@ -36,6 +37,8 @@ from tidelake.timeline.instant import WRITE_ACTIONS, Instant, Timeline
 
 R = TypeVar("R", bound=AvroRecord)
 _READERS = 16
+_KEPT_RECORDS, _KEPT_BYTES = 64, 64 * 1024
+"""Records of files of at most so many bytes stay decoded: a stream of writes asks for the same commits again."""
 _TIME_DIGITS = 17
 _OPERATION_BYTES = 1024 * 1024
 _PLANNED_OPERATIONS = {"compaction": "COMPACT", "logcompaction": "LOG_COMPACT", "clustering": "CLUSTER"}
@@ -102,6 +105,11 @@ def _is_legacy(name: str) -> bool:
     return time.isascii() and time.isdigit() and len(time) <= _TIME_DIGITS and action in COMPLETED_NAMES
 
 
+@lru_cache(maxsize=_KEPT_RECORDS)
+def _decoded(cls: type[AvroRecord], data: bytes) -> AvroRecord:
+    return decode_record(cls, data)
+
+
 class TimelineReader:
     """Contents of timeline files, and the history, each read at most once."""
 
@@ -116,7 +124,8 @@ class TimelineReader:
         """The record in one file of the active timeline."""
         path = f"{self._config.timeline_dir}/{file_name}"
         try:
-            return decode_record(cls, self._storage.get(path))
+            data = self._storage.get(path)
+            return cast(R, _decoded(cast(Any, cls), data)) if len(data) <= _KEPT_BYTES else decode_record(cls, data)
         except TidelakeError as error:
             raise error.with_context(table=self._storage.uri, file=path, instant=file_name.split("_")[0]) from None
 
@@ -131,7 +140,7 @@ class TimelineReader:
     def commits(self, instants: tuple[Instant, ...]) -> dict[str, CommitMetadata]:
         """What several write instants did, by requested time, read side by side."""
         missing = [i for i in instants if i.file_name not in self._commits]
-        if len(missing) > 1:
+        if len(missing) >= (2 if self._storage.is_remote else _READERS):
             with ThreadPoolExecutor(min(_READERS, len(missing))) as pool:
                 list(pool.map(self.commit, missing))
         return {i.requested_time: self.commit(i) for i in instants}
@@ -141,6 +150,15 @@ class TimelineReader:
         if taker.requested_time not in self._targets:
             self._targets[taker.requested_time] = self._read_targets(taker)
         return self._targets[taker.requested_time]
+
+    def restored(self, restore: Instant) -> tuple[InstantInfo, ...]:
+        """The instants that a restore takes back, each with its action then."""
+        try:
+            return self.record(RestorePlan, restore.requested_file_name).instants_to_rollback
+        except NotFoundError:
+            if not restore.is_completed:
+                return ()
+        return self.record(RestoreMetadata, restore.file_name).restore_instant_info
 
     def _read_targets(self, taker: Instant) -> tuple[str, ...]:
         is_rollback = taker.action == "rollback"
@@ -189,9 +207,9 @@ class TimelineReader:
             self._history = self.load_history(("instantTime", "completionTime", "action"))
         return self._history
 
-    def load_history(self, columns: tuple[str, ...]) -> tuple[ArchivedInstant, ...]:
-        """The archived instants with the columns asked for."""
+    def load_history(self, columns: tuple[str, ...], since: str = "") -> tuple[ArchivedInstant, ...]:
+        """The archived instants with the columns asked for; files of the history that end before ``since`` are not read."""
         # Loaded here because it needs Arrow, which takes longer to load than the whole active timeline.
         from tidelake.timeline.history import load_history  # noqa: PLC0415
 
-        return load_history(self._storage, self._config, columns)
+        return load_history(self._storage, self._config, columns, since)

@@ -30,6 +30,7 @@ from tidelake.errors import (
     UnavailableError,
 )
 from tidelake.format.names import State, TimelineName, parse_timeline_name
+from tidelake.format.plans import InstantInfo
 from tidelake.locking import Lock, NoLock
 from tidelake.storage import Storage
 from tidelake.timeline.head import HEAD_FILE, STAGED_DIR, Head, read_head, staged_path
@@ -60,11 +61,12 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a turn made true."""
+    """What a turn made true; ``turn`` is its number, 0 if it was made true before."""
 
     instant: str
     completion: str | None
     file: str
+    turn: int = 0
 
 
 Decide = Callable[[Timeline], Publication | Published]
@@ -235,7 +237,7 @@ class Transitions:
                     self._storage.delete(staged)
                 return None
         self._complete(new, content)
-        return Published(instant, completion, name)
+        return Published(instant, completion, name, new.n)
 
     def _was_ours(self, new: Head) -> bool:
         """After a turn that was lost or whose answer was: did the head become ours?"""
@@ -250,8 +252,10 @@ class Transitions:
         if any(other.requested_time == new.instant for other in timeline.names):
             return False
         reader = TimelineReader(self._storage, self._config)
-        restored = (target for i in timeline.takers if i.action == "restore" for target in reader.targets(i))
-        return new.instant in restored or any(i.requested_time == new.instant for i in reader.history)
+        restores = [i for i in timeline.takers if i.action == "restore"]
+        if name is not None and any(_was_there(name, reader.restored(taker)) for taker in restores):
+            return True
+        return any(i.requested_time == new.instant for i in reader.history)
 
     def _complete(self, new: Head, content: bytes) -> None:
         """Put the file of a turn that we had, unless the head has moved: then others have put it."""
@@ -323,3 +327,9 @@ class Transitions:
         """Staged bytes that were there before a turn of ours succeeded belong to turns that were lost for ever."""
         for path in leftovers:
             self._storage.delete(path)
+
+
+def _was_there(name: TimelineName, restored: tuple[InstantInfo, ...]) -> bool:
+    """Whether a restore has taken a file back: it names completed instants by their action, pending plans by the plan's."""
+    actions = [info.action for info in restored if info.commit_time == name.requested_time]
+    return name.action in actions if name.state is State.COMPLETED else bool(actions)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from tidelake.config import EVENT_TIME_UNITS, TableConfig
 from tidelake.errors import InvalidError
-from tidelake.write.rows import KEY
+from tidelake.write.rows import KEY, in_one
 
 SAMPLES = 5
 _FIRST_S, _END_S = -2_208_988_800, 7_289_654_400
@@ -45,7 +45,7 @@ def refuse_implausible_times(rows: pa.Table, config: TableConfig) -> None:
     field = config.event_time_field
     if field is None or rows.num_rows == 0:
         return
-    column = rows.column(field).combine_chunks()
+    column = in_one(rows.column(field))
     if pa.types.is_date32(column.type):
         values, low, end = pc.cast(pc.cast(column, pa.int32()), pa.int64()), _FIRST_S // _DAY_S, _END_S // _DAY_S
     else:
@@ -66,17 +66,20 @@ def refuse_implausible_times(rows: pa.Table, config: TableConfig) -> None:
     )
 
 
-def event_times_ms(column: pa.Array, config: TableConfig) -> pa.Array:
-    """Event times as milliseconds since the epoch, rounded down."""
+def event_time_bounds_ms(column: pa.ChunkedArray, config: TableConfig) -> tuple[int | None, int | None]:
+    """The least and greatest event time, as milliseconds since the epoch, rounded down; None where all are null."""
+    found = pc.min_max(column)
+    if not found["min"].is_valid:
+        return None, None
+    low, high = (_number(found[side]) for side in ("min", "max"))
     if pa.types.is_date32(column.type):
-        return pc.cast(pc.cast(column, pa.date64()), pa.int64())
-    values, per_second = pc.cast(column, pa.int64()), _PER_SECOND[_unit(column.type, config)]
-    if per_second <= 1_000:
-        return pc.multiply(values, 1_000 // per_second)
-    step = per_second // 1_000
-    whole = pc.divide(values, step)
-    is_before = pc.less(pc.subtract(values, pc.multiply(whole, step)), 0)
-    return pc.subtract(whole, pc.cast(is_before, pa.int64()))
+        return low * _DAY_S * 1_000, high * _DAY_S * 1_000
+    per_second = _PER_SECOND[_unit(column.type, config)]
+    return low * 1_000 // per_second, high * 1_000 // per_second
+
+
+def _number(time: pa.Scalar) -> int:
+    return int(time.as_py() if pa.types.is_integer(time.type) else time.value)
 
 
 def _unit(kind: pa.DataType, config: TableConfig) -> str:

@@ -25,16 +25,20 @@ from tidelake.format.log_block import BlockType, HeaderKey, LogBlock, encode_blo
 from tidelake.format.names import PARTITION_META_FILE, BaseFileName, LogFileName
 from tidelake.format.properties import PartitionMetadata, encode_partition_metadata
 from tidelake.schema import RECORD_KEY
-from tidelake.storage import Storage, ensure_object
+from tidelake.storage import Puts, Storage, ensure_object
 from tidelake.write.context import WriteContext
-from tidelake.write.event_time import event_times_ms
+from tidelake.write.event_time import event_time_bounds_ms
 from tidelake.write.log_sizes import fitting_blocks
+from tidelake.write.rows import in_one
 
 MARKER_DIR = ".hoodie/.temp"
 MARKERS = "MARKERS"
 _SAMPLE_ROWS = 1_000
 _SMALL_ROWS = 5_000
 """Files of fewer rows get no dictionaries."""
+_TINY_ROWS = 1_000
+_TINY_COMPRESSION = "snappy"
+"""Of blocks of few rows: zstd's own start takes longer there than all other work, for each column."""
 
 
 def join(partition_path: str, name: str) -> str:
@@ -62,7 +66,7 @@ def ensure_partition(storage: Storage, partition_path: str, instant: str) -> Non
 
 
 def write_base(
-    storage: Storage,
+    puts: Puts,
     context: WriteContext,
     name: BaseFileName,
     partition_path: str,
@@ -72,7 +76,7 @@ def write_base(
     """Write a base file of stored rows; ``previous`` is the name of the base file it replaces."""
     path = join(partition_path, str(name))
     data = encode_base(rows, context)
-    storage.put(path, data)
+    puts.put(path, data)
     old = None if previous is None else previous.rpartition("_")[2].partition(".")[0]
     bounds = event_bounds(rows, context)
     return replace(
@@ -90,7 +94,7 @@ def encode_base(rows: pa.Table, context: WriteContext) -> memoryview:
     footer = BaseFooter(schema_text=context.stored_schema_text, model_name="avro")
     if context.config.has_meta_columns:
         # Of a file without rows too: Apache Hudi's BLOOM index fails on one without a filter.
-        keys = rows.column(RECORD_KEY).combine_chunks()
+        keys = in_one(rows.column(RECORD_KEY))
         low, high = (pc.min_max(keys).as_py()[side] for side in ("min", "max"))
         bloom = encode_bloom(build_bloom(keys, error_rate=1e-3)) if context.files.has_bloom else None
         footer = replace(footer, bloom_text=bloom, bloom_type=DYNAMIC, min_key=low, max_key=high)
@@ -102,26 +106,30 @@ def encode_base(rows: pa.Table, context: WriteContext) -> memoryview:
 
 
 def write_log(
-    storage: Storage,
+    puts: Puts,
     context: WriteContext,
     name: LogFileName,
     partition_path: str,
     rows: pa.Table,
     deletes: pa.StructArray | None,
+    at_most: int | None = None,
 ) -> WriteStat:
-    """Write a log file: data blocks of stored rows, then delete blocks; either may be missing."""
+    """Write a log file: data blocks of stored rows, then delete blocks; either may be missing.
+
+    ``at_most`` is what the rows take in memory, or more, if it is known.
+    """
     path = join(partition_path, str(name))
     headers = {HeaderKey.INSTANT_TIME: context.instant, HeaderKey.SCHEMA: context.stored_schema_text}
     bound = context.files.max_block_bytes
     blocks: list[bytes] = []
     if rows.num_rows:
-        blocks += fitting_blocks(rows, lambda some: encode_block(_data_block(some, context, headers)), bound)
+        blocks += fitting_blocks(rows, lambda some: encode_block(_data_block(some, context, headers)), bound, at_most)
     if deletes is not None and len(deletes):
         blocks += fitting_blocks(
             deletes, lambda some: encode_block(LogBlock(BlockType.DELETE, headers, encode_deletes(some))), bound
         )
-    data = b"".join(blocks)
-    storage.put(path, data)
+    data = blocks[0] if len(blocks) == 1 else b"".join(blocks)
+    puts.put(path, data)
     removed = 0 if deletes is None else len(deletes)
     bounds = event_bounds(rows, context)
     return replace(
@@ -151,9 +159,10 @@ def _data_block(rows: pa.Table, context: WriteContext, headers: dict[HeaderKey, 
 
 def parquet_options(rows: pa.Table, context: WriteContext) -> dict[str, Any]:
     """Settings of the parquet writer; a dictionary of values that are mostly different is only work."""
+    is_small, is_tiny = rows.num_rows < _SMALL_ROWS, rows.num_rows < _TINY_ROWS
     return {
-        "compression": context.files.compression,
-        "use_dictionary": [name for name in rows.column_names if _repeats(rows.column(name))],
+        "compression": _TINY_COMPRESSION if is_tiny else context.files.compression,
+        "use_dictionary": not is_small and [name for name in rows.column_names if _repeats(rows.column(name))],
         "store_schema": False,
         "version": "2.6",
     }
@@ -161,9 +170,8 @@ def parquet_options(rows: pa.Table, context: WriteContext) -> dict[str, Any]:
 
 def _repeats(column: pa.ChunkedArray) -> bool:
     """Whether a column's values repeat, from a look at a few of them."""
-    kind = column.type
-    if pa.types.is_nested(kind) or len(column) < _SMALL_ROWS:
-        return len(column) >= _SMALL_ROWS
+    if pa.types.is_nested(column.type):
+        return True
     step = max(1, len(column) // _SAMPLE_ROWS)
     sample = column.take(pa.array(np.arange(0, len(column), step)))
     return bool(pc.count_distinct(sample, mode="all").as_py() <= len(sample) // 2)
@@ -200,7 +208,4 @@ def event_bounds(rows: pa.Table, context: WriteContext) -> tuple[int | None, int
     field = context.event_time_field
     if field is None or rows.num_rows == 0:
         return None, None
-    column = rows.column(field)
-    found = pc.min_max(column)
-    low, high = event_times_ms(pa.array([found["min"], found["max"]], column.type), context.config).to_pylist()
-    return low, high
+    return event_time_bounds_ms(rows.column(field), context.config)

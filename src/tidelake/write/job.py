@@ -17,12 +17,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelake._clock import Clock
+from tidelake._limits import MIB
 from tidelake._progress import current
 from tidelake.config import MergeMode, TableConfig, TableType, WriterOptions
 from tidelake.errors import InvalidError, UnsupportedError
 from tidelake.filegroup import FileSlice
 from tidelake.filegroup.listing import list_partitions
-from tidelake.format.commit_metadata import WriteStat
+from tidelake.format.commit_metadata import WRITER_KEY, WriteStat
+from tidelake.index import key_hashes
 from tidelake.merge import merge_spec
 from tidelake.query import TableSource, table_schema
 from tidelake.schema import with_meta
@@ -35,9 +37,9 @@ from tidelake.write.context import FileOptions, WriteContext
 from tidelake.write.files import open_markers, put_markers
 from tidelake.write.lookup import revived_key, slice_of, with_unsettled
 from tidelake.write.moves import route
-from tidelake.write.partition import PartitionTask, has_any_key, plan_partition, stored_keys
+from tidelake.write.partition import PartitionTask, PlannedFile, has_any_key, places_of, plan_partition, stored_keys
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare, refuse_unfit, to_arrow
-from tidelake.write.rows import KEY, PATH, Chosen, key_order
+from tidelake.write.rows import HASH, KEY, PATH, PLACE, Chosen, in_one, key_order
 from tidelake.write.transaction import Commit, Transaction, WriteStart, in_transaction
 from tidelake.write.txn import TXN_KEY, Txn
 
@@ -52,6 +54,10 @@ OPERATIONS = {
     "delete_partitions": "DELETE_PARTITION",
 }
 DEDUPLICATED = frozenset({"upsert", "insert_overwrite", "insert_overwrite_table"})
+LOOKED_UP = frozenset({"upsert", "delete", "delete_unconditional"})
+ARRANGED_BYTES = 256 * MIB
+"""Up to so many bytes, rows are copied at once in the order of their files; more are copied file by file."""
+_TINY_ROWS = 1_000
 SORTS = ("partition", "global")
 """Rows of a bulk insert sorted by key within the piece of a partition that a task has, or over the whole write."""
 REPLACING = frozenset({"insert_overwrite", "insert_overwrite_table", "delete_partitions"})
@@ -94,7 +100,7 @@ def write(storage: Storage, clock: Clock, data: object, request: WriteRequest) -
 
 def refuse_blanks(config: TableConfig, request: WriteRequest) -> None:
     """Where a late record is not met by the key's own base row, only deletes with an ordering value are right."""
-    is_logged = config.table_type is TableType.MERGE_ON_READ and config.merge_mode is MergeMode.EVENT_TIME
+    is_logged = _is_logged(config) and config.merge_mode is MergeMode.EVENT_TIME
     if request.operation == "delete_unconditional" and is_logged and (config.is_global or config.buckets):
         raise UnsupportedError(
             "an unconditional delete is not written to an event-time table of the BUCKET or GLOBAL_SIMPLE index",
@@ -141,7 +147,12 @@ def _action_of(config: TableConfig, request: WriteRequest) -> str:
     """The timeline action of an operation."""
     if request.operation in REPLACING:
         return "replacecommit"
-    return "commit" if config.table_type is TableType.COPY_ON_WRITE else "deltacommit"
+    return "deltacommit" if _is_logged(config) else "commit"
+
+
+def _is_logged(config: TableConfig) -> bool:
+    """Whether changes go to logs."""
+    return config.table_type is TableType.MERGE_ON_READ
 
 
 def _write(
@@ -177,7 +188,10 @@ def _write(
         )
         for number, (path, _) in enumerate(parts)
     ]
-    stats = _run(storage, context, tasks, [partial(chosen, rows, here, request) for _, here in parts])
+    numbers = [here for _, here in parts]
+    if request.operation in LOOKED_UP and _is_logged(source.config) and rows.nbytes <= ARRANGED_BYTES:
+        rows, numbers = arranged(storage, context, tasks, rows, numbers)
+    stats = _run(storage, context, tasks, [partial(chosen, rows, here, request) for here in numbers])
     replaced = {p: tuple(s.file_id for s in found) for p, found in slices.items() if found} if replacing else {}
     return finish(storage, transaction, context, request, stats, replaced)
 
@@ -216,18 +230,57 @@ def _run(
     """Plan every partition's files, name them in one marker file, and write them; side by side on threads."""
     open_markers(storage, context.instant)
     shown = current()
-    with ThreadPoolExecutor(max(1, os.cpu_count() or 1)) as pool:
-        shown.stage("look up partitions", len(tasks))
+    cores = max(1, os.cpu_count() or 1)
+    shown.stage("look up partitions", len(tasks))
+    with ThreadPoolExecutor(cores) as pool:
         plans = pool.map(lambda task, part: shown.step(plan_partition(storage, context, task, part())), tasks, parts)
         files = [file for of_partition in plans for file in of_partition]
-        put_markers(storage, context.instant, 0, [(file.path, file.kind) for file in files])
-        shown.stage("write files", len(files))
-        return tuple(pool.map(lambda file: shown.step(file.write()), files))
+    put_markers(storage, context.instant, 0, [(file.path, file.kind) for file in files])
+    shown.stage("write files", len(files))
+    are_tiny = any(_is_tiny(file) for file in files)
+    with storage.batch() as puts, ThreadPoolExecutor(max(1, cores - are_tiny)) as pool:
+        # What a tiny file takes is mostly Python's own time, of which there is one thread's: they are all for this one.
+        large = {file.path: pool.submit(file.write, puts) for file in files if not _is_tiny(file)}
+        tiny = {file.path: shown.step(file.write(puts)) for file in files if _is_tiny(file)}
+        return tuple(tiny[f.path] if f.path in tiny else shown.step(large[f.path].result()) for f in files)
+
+
+def _is_tiny(file: PlannedFile) -> bool:
+    return file.kind == "CREATE" and file.rows < _TINY_ROWS
+
+
+def arranged(
+    storage: Storage,
+    context: WriteContext,
+    tasks: Sequence[PartitionTask],
+    rows: pa.Table,
+    parts: Sequence[npt.NDArray[np.int64]],
+) -> tuple[pa.Table, list[npt.NDArray[np.int64]]]:
+    """Rows in the order of the files that they go to, with what was found of them, and where each partition's are.
+
+    Keys are hashed, and rows copied, once for the whole write: there are many more files than partitions.
+    """
+    if context.buckets is None:
+        rows = rows.append_column(HASH, pa.array(key_hashes(in_one(rows.column(KEY)))))
+    with ThreadPoolExecutor(max(1, os.cpu_count() or 1)) as pool:
+        found = list(pool.map(lambda t, here: places_of(storage, context, t, Chosen(rows, here)), tasks, parts))
+    order = [np.argsort(places, kind="stable") for places in found]
+    numbers = [here[by_place] for here, by_place in zip(parts, order, strict=True)]
+    taken = Chosen(rows, _joined(numbers)).taken()
+    if PLACE not in rows.column_names:
+        places = _joined([here[by_place] for here, by_place in zip(found, order, strict=True)])
+        taken = taken.append_column(PLACE, pa.array(places))
+    ends = np.cumsum([len(here) for here in parts])
+    return taken, [np.arange(end - len(here), end) for here, end in zip(parts, ends, strict=True)]
+
+
+def _joined(parts: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+    return np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
 
 def by_partition(rows: pa.Table) -> list[tuple[str, npt.NDArray[np.int64]]]:
     """Which rows each partition has, in the order they came."""
-    encoded = rows.column(PATH).combine_chunks()
+    encoded = in_one(rows.column(PATH))
     paths = encoded.dictionary.to_pylist()
     numbers = np.asarray(encoded.indices)
     # Small numbers are sorted by radix.
@@ -241,7 +294,7 @@ def by_partition(rows: pa.Table) -> list[tuple[str, npt.NDArray[np.int64]]]:
 def chosen(rows: pa.Table, here: npt.NDArray[np.int64], request: WriteRequest) -> Chosen:
     """The rows of one partition; those of a sorted bulk insert by key, so that key ranges of files do not overlap."""
     if request.operation == "bulk_insert" and request.sort is not None:
-        here = here[key_order(rows.column(KEY).combine_chunks(), here)]
+        here = here[key_order(in_one(rows.column(KEY)), here)]
     return Chosen(rows, here)
 
 
@@ -276,11 +329,11 @@ def footprint_of(
 
 
 def extra_metadata(context: WriteContext, request: WriteRequest) -> dict[str, str]:
-    """What the commit says beside its files: the caller's metadata and the schema."""
-    for own in ("schema", TXN_KEY):
+    """What the commit says beside its files: the caller's metadata, the schema, and our mark."""
+    for own in ("schema", TXN_KEY, WRITER_KEY):
         if own in request.extra_metadata:
             raise InvalidError(f"the metadata key {own!r} is the table's own", value=own)
-    return {**request.extra_metadata, "schema": context.schema_text}
+    return {**request.extra_metadata, "schema": context.schema_text, WRITER_KEY: context.instant}
 
 
 def _key_check(storage: Storage, fresh: Sequence[WriteStat], is_global: bool) -> Callable[[WriteStat], str | None]:

@@ -24,24 +24,37 @@ class LogPart:
 
     rows: pa.Table
     gone: Chosen
+    at_most: int
+    """How many bytes they take in memory, or fewer."""
 
 
-def log_parts(context: WriteContext, rows: pa.Table, gone: Chosen) -> Iterator[LogPart]:
-    """The records and deletes of one file group, as parts for one log file each; at least one."""
+def log_parts(context: WriteContext, rows: pa.Table, gone: Chosen, at_most: int) -> Iterator[LogPart]:
+    """The records and deletes of one file group, as parts for one log file each; at least one.
+
+    Sizes are looked at only if ``at_most``, what all groups take together, may be more than a file's bound.
+    """
     bound = context.files.max_log_bytes
+    if at_most + (rows.num_rows + len(gone)) * _ENTRY_BYTES <= bound:
+        yield LogPart(rows, gone, at_most)
+        return
     per_row = max(gone.row_bytes, int(rows.nbytes) / max(1, int(rows.num_rows))) + _ENTRY_BYTES
     if (rows.num_rows + len(gone)) * per_row <= bound:
-        yield LogPart(rows, gone)
+        yield LogPart(rows, gone, at_most)
         return
     each = max(1, int(bound / per_row))
     for start in range(0, rows.num_rows, each):
-        yield LogPart(rows.slice(start, each), gone.part(0, 0))
+        yield LogPart(rows.slice(start, each), gone.part(0, 0), at_most)
     for start in range(0, len(gone), each):
-        yield LogPart(rows.slice(0, 0), gone.part(start, each))
+        yield LogPart(rows.slice(0, 0), gone.part(start, each), at_most)
 
 
-def fitting_blocks(rows: pa.Table | pa.Array, encode: Callable[[pa.Table], bytes], bound: int) -> Iterator[bytes]:
+def fitting_blocks(
+    rows: pa.Table | pa.Array, encode: Callable[[pa.Table], bytes], bound: int, at_most: int | None = None
+) -> Iterator[bytes]:
     """Rows as encoded blocks of at most so many bytes; a row that is larger has a block of its own."""
+    if at_most is not None and at_most <= bound:
+        yield from _halved(rows, encode, bound)
+        return
     per_row = max(1, int(rows.nbytes) // max(1, len(rows)))
     each = max(1, bound // per_row)
     for start in range(0, len(rows), each):

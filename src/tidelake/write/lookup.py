@@ -47,9 +47,15 @@ def _is_unsettled(view: TableView, file_slice: FileSlice) -> bool:
     return completion is not None and any(log.name.instant < completion for log in file_slice.logs)
 
 
-def locate(storage: Storage, context: WriteContext, slices: Sequence[FileSlice], keys: pa.Array) -> Places:
-    """For each key the number of the slice that has it, -1 if none has."""
-    found = index.locate(storage, slices, keys)
+def locate(
+    storage: Storage,
+    context: WriteContext,
+    slices: Sequence[FileSlice],
+    keys: pa.Array,
+    hashes: index.Hashes | None = None,
+) -> Places:
+    """For each key the number of the slice that has it, -1 if none has; the keys' hashes may be known."""
+    found = index.locate(storage, slices, keys, hashes)
     for number, present in _logged(storage, context, slices, keys):
         found[present[found[present] < 0]] = number
     return found

@@ -26,14 +26,14 @@ from tidelake.index import bucket_file_id, bucket_numbers, bucket_of, keep_keys,
 from tidelake.merge import deleted_rows, merge_partial, merge_whole, records_of
 from tidelake.query import read_base
 from tidelake.schema import FILE_NAME, RECORD_KEY, with_meta
-from tidelake.storage import Storage
+from tidelake.storage import Puts, Storage
 from tidelake.write.blanks import refuse_older_than_blanked
 from tidelake.write.context import WriteContext
 from tidelake.write.deletes import delete_entries
 from tidelake.write.files import ensure_partition, join, write_base, write_log
 from tidelake.write.log_sizes import LogPart, log_parts
 from tidelake.write.lookup import locate
-from tidelake.write.rows import GONE, KEY, PLACE, Chosen, stored_rows
+from tidelake.write.rows import GONE, HASH, KEY, PLACE, Chosen, stored_rows
 
 _COMPRESSED_SHARE = 0.35
 """How much of its Arrow size a row takes in a file, until it is known better."""
@@ -65,7 +65,9 @@ class PlannedFile:
     path: str
     kind: str
     """What its marker says: CREATE, or MERGE for a new version of a base file."""
-    write: Callable[[], WriteStat]
+    rows: int
+    """How many rows come into it."""
+    write: Callable[[Puts], WriteStat]
 
 
 def plan_partition(storage: Storage, context: WriteContext, task: PartitionTask, rows: Chosen) -> list[PlannedFile]:
@@ -75,17 +77,23 @@ def plan_partition(storage: Storage, context: WriteContext, task: PartitionTask,
     is_rewritten = context.config.table_type is TableType.COPY_ON_WRITE
     change = _rewrite if is_rewritten else _append
     if context.buckets is not None and task.operation != "overwrite":
-        return change(storage, context, task, rows, _bucket_places(context, task, rows))
+        return change(storage, context, task, rows, places_of(storage, context, task, rows))
     if task.operation in ("insert", "bulk_insert", "overwrite"):
         alive = rows.pick(np.flatnonzero(~_deleted(rows, context)))
         if task.operation == "insert" and is_rewritten:
             return _rewrite(storage, context, task, alive, np.full(len(alive), -1, dtype=np.int64))
         return _new_groups(storage, context, task, alive)
+    return change(storage, context, task, rows, places_of(storage, context, task, rows))
+
+
+def places_of(storage: Storage, context: WriteContext, task: PartitionTask, rows: Chosen) -> npt.NDArray[np.int64]:
+    """For each row the number of the slice that it changes, -1 if it is new."""
     if rows.has(PLACE):
-        places = np.asarray(rows.column(PLACE)).astype(np.int64)
-    else:
-        places = locate(storage, context, task.slices, rows.column(KEY))
-    return change(storage, context, task, rows, places)
+        return np.asarray(rows.column(PLACE)).astype(np.int64)
+    if context.buckets is not None:
+        return _bucket_places(context, task, rows)
+    hashes = np.asarray(rows.column(HASH)) if rows.has(HASH) else None
+    return locate(storage, context, task.slices, rows.column(KEY), hashes)
 
 
 def _append(
@@ -101,21 +109,24 @@ def _append(
     ids = pa.array([task.slices[number].file_id for number, _, _ in groups], pa.string())
     names = ids.take(pa.array(np.repeat(np.arange(len(groups)), counts)))
     stored = stored_rows(data, context.instant, task.path, names, _task_number(task))
+    at_most = int(stored.nbytes) + int(rows.row_bytes * len(rows))
     planned: list[PlannedFile] = []
     start = 0
     for (number, _, removed), count in zip(groups, counts, strict=True):
         file_slice = task.slices[number]
         if context.merge.is_event_time and file_slice.file_id in task.blanked and count:
             refuse_older_than_blanked(storage, context, file_slice, data.slice(start, count))
-        for version, part in enumerate(log_parts(context, stored.slice(start, count), rows.pick(removed)), start=1):
+        parts = log_parts(context, stored.slice(start, count), rows.pick(removed), at_most)
+        for version, part in enumerate(parts, start=1):
             name = LogFileName(file_slice.file_id, context.instant, version, task.token)
 
-            def write(name: LogFileName = name, part: LogPart = part) -> WriteStat:
+            def write(puts: Puts, name: LogFileName = name, part: LogPart = part) -> WriteStat:
                 gone = part.gone.taken() if len(part.gone) else None
                 deletes = None if gone is None else delete_entries(gone, context, unconditional=unconditional)
-                return write_log(storage, context, name, task.path, part.rows, deletes)
+                return write_log(puts, context, name, task.path, part.rows, deletes, part.at_most)
 
-            planned.append(PlannedFile(join(task.path, str(name)), "CREATE", write))
+            entries = part.rows.num_rows + len(part.gone)
+            planned.append(PlannedFile(join(task.path, str(name)), "CREATE", entries, write))
         start += count
     fresh = np.flatnonzero((places < 0) & ~deleted)
     return planned + _new_groups(storage, context, task, rows.pick(fresh))
@@ -135,11 +146,11 @@ def _rewrite(
         name = BaseFileName(task.slices[number].file_id, task.token, context.instant)
         data = rows.pick(here)
 
-        def write(name: BaseFileName = name, base: BaseFile = base, data: Chosen = data) -> WriteStat:
+        def write(puts: Puts, name: BaseFileName = name, base: BaseFile = base, data: Chosen = data) -> WriteStat:
             merged = _merged(storage, context, task, base, name, data.taken())
-            return write_base(storage, context, name, task.path, merged, str(base.name))
+            return write_base(puts, context, name, task.path, merged, str(base.name))
 
-        planned.append(PlannedFile(join(task.path, str(name)), "MERGE", write))
+        planned.append(PlannedFile(join(task.path, str(name)), "MERGE", len(data), write))
     if deletes_all:
         return planned
     fresh = np.flatnonzero((places < 0) & ~_deleted(rows, context))
@@ -198,14 +209,15 @@ def _new_groups(storage: Storage, context: WriteContext, task: PartitionTask, ro
     for file_id, part in _new_parts(context, rows, task.new_id):
         name = BaseFileName(file_id, task.token, context.instant)
 
-        def write(name: BaseFileName = name, part: Chosen = part) -> WriteStat:
+        def write(puts: Puts, name: BaseFileName = name, part: Chosen = part) -> WriteStat:
             stored = stored_rows(part.taken(), context.instant, task.path, str(name), _task_number(task))
-            stat = write_base(storage, context, name, task.path, stored, None)
+            stat = write_base(puts, context, name, task.path, stored, None)
             if task.operation == "upsert" and context.buckets is None and len(part) <= _KEPT_ROWS:
-                keep_keys(storage, stat.path or "", stat.file_size_in_bytes or 0, part.column(KEY))
+                hashes = np.asarray(part.column(HASH)) if part.has(HASH) else None
+                keep_keys(storage, stat.path or "", stat.file_size_in_bytes or 0, part.column(KEY), hashes)
             return stat
 
-        planned.append(PlannedFile(join(task.path, str(name)), "CREATE", write))
+        planned.append(PlannedFile(join(task.path, str(name)), "CREATE", len(part), write))
     return planned
 
 

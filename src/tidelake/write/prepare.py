@@ -22,7 +22,7 @@ from tidelake.merge.ordering import comparable
 from tidelake.schema import META_COLUMN_NAMES, conform, merge_schemas
 from tidelake.write.columns import refuse_bad_columns
 from tidelake.write.event_time import refuse_implausible_times
-from tidelake.write.rows import KEY, PATH, refuse_reserved
+from tidelake.write.rows import KEY, PATH, in_one, refuse_reserved
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,7 +90,7 @@ def evolved_schema(table_schema: pa.Schema, data_schema: pa.Schema) -> pa.Schema
 
 def prepare(data: pa.Table, schema: pa.Schema, config: TableConfig) -> pa.Table:
     """Rows in the table's schema, in one piece, with their key and partition path beside them."""
-    batches = data.combine_chunks().to_batches()
+    batches = data.to_batches() if all(c.num_chunks == 1 for c in data.columns) else data.combine_chunks().to_batches()
     if len(batches) > 1:
         raise InvalidError(
             f"one column of these {data.num_rows} rows has more than 2 GiB of text, too much for one write in process",
@@ -113,7 +113,7 @@ def prepare(data: pa.Table, schema: pa.Schema, config: TableConfig) -> pa.Table:
 def refuse_unfit(rows: pa.Table, config: TableConfig) -> None:
     """Refuse prepared rows that must not come in, though what is stored may be so and is deleted."""
     refuse_implausible_times(rows, config)
-    KeyGenerator.of(config).refuse_ambiguous(rows, rows.column(KEY).combine_chunks())
+    KeyGenerator.of(config).refuse_ambiguous(rows, in_one(rows.column(KEY)))
 
 
 def deduplicate(rows: pa.Table, schema: pa.Schema, config: TableConfig) -> pa.Table:
@@ -122,7 +122,7 @@ def deduplicate(rows: pa.Table, schema: pa.Schema, config: TableConfig) -> pa.Ta
     frame = pl.DataFrame(
         {
             "key": pl.Series("key", rows.column(KEY), dtype=pl.String),
-            "path": np.asarray(rows.column(PATH).combine_chunks().indices),
+            "path": np.asarray(in_one(rows.column(PATH)).indices),
             "row": np.arange(rows.num_rows, dtype=np.int64),
         }
     )
@@ -159,7 +159,7 @@ def _order_columns(rows: pa.Table, config: TableConfig) -> list[pl.Series]:
 
 def _refuse_null_ordering(rows: pa.Table, config: TableConfig) -> None:
     for name in config.ordering_fields:
-        column = rows.column(name).combine_chunks()
+        column = in_one(rows.column(name))
         what = "null or NaN" if pa.types.is_floating(column.type) else "null"
         at = np.flatnonzero(np.asarray(pc.is_null(column, nan_is_null=True)))
         if len(at):

@@ -27,7 +27,8 @@ PATH = "__tidelake_path"
 SALT = "__tidelake_salt"
 PLACE = "__tidelake_place"
 GONE = "__tidelake_gone"
-HELPERS = (KEY, PATH, SALT, PLACE, GONE)
+HASH = "__tidelake_hash"
+HELPERS = (KEY, PATH, SALT, PLACE, GONE, HASH)
 """Columns that travel beside the user's while a write is under way. Paths are few: their column is a dictionary."""
 
 
@@ -58,7 +59,8 @@ class Chosen:
 
     def column(self, name: str) -> pa.Array:
         """One column of the rows."""
-        return self.table.column(name).combine_chunks().take(pa.array(self.numbers))
+        values, start = in_one(self.table.column(name)), self._run()
+        return values.take(pa.array(self.numbers)) if start is None else values.slice(start, len(self))
 
     def pick(self, at: npt.NDArray[np.int64]) -> Chosen:
         """Some of these rows."""
@@ -74,7 +76,13 @@ class Chosen:
         return float(self.table.nbytes) / max(1, int(self.table.num_rows))
 
     def taken(self) -> pa.Table:
-        """The rows as a table of their own. A key that is a column's own values is copied once for both."""
+        """The rows as a table of their own: rows in a row as they are, others copied.
+
+        A key that is a column's own values is copied once for both.
+        """
+        start = self._run()
+        if start is not None:
+            return self.table.slice(start, len(self))
         numbers = pa.array(self.numbers)
         made: dict[tuple[object, ...], pa.ChunkedArray] = {}
         columns = []
@@ -84,6 +92,19 @@ class Chosen:
                 made[memory] = column.take(numbers)
             columns.append(made[memory])
         return pa.table(columns, schema=self.table.schema)
+
+    def _run(self) -> int | None:
+        """Where the rows begin, if they are in a row."""
+        if len(self.numbers) == 0:
+            return 0
+        first, last = int(self.numbers[0]), int(self.numbers[-1])
+        is_run = last - first == len(self.numbers) - 1 and bool((np.diff(self.numbers) == 1).all())
+        return first if is_run else None
+
+
+def in_one(column: pa.ChunkedArray) -> pa.Array:
+    """A column's values in one piece; they are copied only if they are in several."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _memory(column: pa.Array) -> tuple[object, ...]:

@@ -32,7 +32,9 @@ def sweep_traces(
 ) -> None:
     """Remove what instants left that are not pending; ``left`` are the heartbeats, ``expired`` those that are too old."""
     pending = {i.requested_time for i in timeline.pending}
-    rolled_back = {t for i in timeline.of_action("rollback") for t in reader.targets(i)} - timeline.by_time.keys()
+    rolled_back = {
+        t for i in timeline.of_action("rollback", "restore") for t in reader.targets(i)
+    } - timeline.by_time.keys()
     for instant in storage.list_dir(MARKER_DIR)[0]:
         if instant in rolled_back and instant not in pending and not _is_archived(reader, instant):
             for path in files_of(storage, instant):

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from tidelake._clock import Clock
 from tidelake.config import TableConfig, WriterOptions
 from tidelake.errors import ConflictError, NotFoundError, TidelakeError, UnavailableError
+from tidelake.filegroup import keep_state
 from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from tidelake.format.names import State, TimelineName
 from tidelake.format.plans import RequestedReplaceMetadata
@@ -28,6 +29,7 @@ from tidelake.write.conflicts import Footprint, KeyChecks, check_conflicts, chec
 from tidelake.write.heartbeat import beating
 from tidelake.write.intent import intent
 from tidelake.write.metadata_table import retire_metadata_table
+from tidelake.write.restoring import finish_restore
 from tidelake.write.rollback import delete_markers, finish_rollback, marked_files, rollback
 from tidelake.write.traces import heartbeats, sweep_traces
 from tidelake.write.txn import TXN_KEY, Earlier, Txn, find_repeat
@@ -93,15 +95,18 @@ def in_transaction(start: WriteStart, run: Callable[[Transaction], Commit]) -> C
         transaction = Transaction(start, lock)
     with beating(start.storage, transaction.instant, start.options.heartbeat_ms):
         try:
-            return run(transaction)
+            done = run(transaction)
         except _RepeatedError as repeated:
             transaction.abort()
             return _repeat(repeated.earlier)
         except Exception:
-            done = transaction.abort()
-            if done is None:
+            after_all = transaction.abort()
+            if after_all is None:
                 raise
-            return done
+            return after_all
+    if start.options.state_turns and transaction.turn and transaction.turn % start.options.state_turns == 0:
+        keep_state(start.storage, start.config, TimelineReader(start.storage, start.config))
+    return done
 
 
 class _RepeatedError(Exception):
@@ -134,6 +139,8 @@ class Transaction:
         self._txn = start.txn
         self._lock = lock
         self._stats: tuple[WriteStat, ...] = ()
+        self.turn = 0
+        """The number of the turn that made it true."""
         self._moves = Transitions(start.storage, start.config, start.clock, lock)
         self._reader = TimelineReader(start.storage, start.config)
         profile = CommitMetadata({}, False, intent(start.config, start.operation), 1, start.operation).encode(_SYNC)
@@ -174,7 +181,9 @@ class Transaction:
             return Publication(self._action, State.COMPLETED, self.instant, lambda _: metadata.encode(_SYNC))
 
         self._stats = stats
-        return self._done(self._moves.publish(decide).completion)
+        published = self._moves.publish(decide)
+        self.turn = published.turn
+        return self._done(published.completion)
 
     def abort(self) -> Commit | None:
         """Take the write back: its files and its instant. If it had its turn before the error, it is true: the commit.
@@ -231,7 +240,10 @@ def recover(
     options: WriterOptions | None = None,
     lock: Lock | None = None,
 ) -> list[str]:
-    """Finish what dead writers left: pending rollbacks, and writes whose heartbeat has expired. Returns their instants."""
+    """Finish what dead writers left: pending rollbacks and restores, and writes whose heartbeat has expired.
+
+    Returns their instants.
+    """
     dead_after_ms = (options or WriterOptions()).dead_after_ms
     left = heartbeats(storage)
     moves = Transitions(storage, config, clock, lock)
@@ -241,14 +253,25 @@ def recover(
         if instant.action == "rollback":
             finish_rollback(storage, config, clock, instant.requested_time, lock)
             recovered.append(instant.requested_time)
+    for instant in timeline.pending:
+        if instant.action == "restore":
+            finish_restore(storage, config, clock, instant.requested_time, lock)
+            recovered.append(instant.requested_time)
+            timeline = moves.load()
+    savepoints = [i for i in timeline.pending if i.action == "savepoint"]
     candidates = [
         i for i in timeline.pending if i.is_write and i.pending_action in ("commit", "deltacommit", "replacecommit")
     ]
     unknown = left.keys() - {i.requested_time for i in timeline.instants}
     expired: frozenset[str] = frozenset()
-    if candidates or unknown:
+    if candidates or unknown or savepoints:
         since_ms = alive_since_ms(storage, clock, dead_after_ms)
         expired = frozenset(instant for instant in unknown if left[instant].modified_ms < since_ms)
+        for instant in savepoints:
+            sign_ms = _last_sign_ms(storage, config, instant)
+            if sign_ms is not None and sign_ms < since_ms:
+                storage.delete(moves.path(instant.file_name))
+                recovered.append(instant.requested_time)
         for instant in candidates:
             sign_ms = _last_sign_ms(storage, config, instant)
             if sign_ms is not None and sign_ms < since_ms:

@@ -13,7 +13,7 @@ from tidelake.format.avro_record import decode_record
 from tidelake.format.plans import CompactionPlan
 from tidelake.services.strategy import Candidate, ServiceConfig
 from tidelake.storage import MemoryStorage
-from tidelake.testing import ManualClock
+from tidelake.testing import FaultyStorage, ManualClock
 
 SCHEMA = "id bigint, day string, ts bigint, v string"
 BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
@@ -309,3 +309,37 @@ def _without_carry(table: tl.Table, storage: MemoryStorage, lost: str) -> None:
     plan = decode_record(CompactionPlan, storage.get(path))
     kept = tuple(part for part in plan.missing_schedule_partitions if part != lost)
     storage.put(path, replace(plan, missing_schedule_partitions=kept).encode(b"0123456789abcdef"))
+
+
+def test_audit_notices_a_table_state_that_is_wrong_and_makes_it_anew() -> None:
+    """A state file that belongs to another day of the table is not believed for ever."""
+    storage = MemoryStorage("mem")
+    table = make(storage)
+    table.insert(rows(range(8), 1))
+    table.upsert(rows(range(8), 2))
+    table.compact()
+    assert list(storage.list_files(".hoodie/.tidelake/state"))
+    assert table.audit_services().is_clean
+    victim = table.files()[0].base.path
+    storage.put(victim + ".gone", storage.get(victim))
+    storage.delete(victim)
+    storage.put(victim, storage.get(victim + ".gone") + b"longer")
+    report = table.audit_services(repair=True)
+    assert report.state_is_wrong
+    assert "table state" in str(report)
+    assert table.audit_services().is_clean
+
+
+def test_full_plans_start_from_the_table_state() -> None:
+    """A strategy that wants all partitions lists none of them."""
+    storage = FaultyStorage(MemoryStorage("mem"))
+    table = make(storage)
+    table.insert(rows(range(8), 1))
+    table.upsert(rows(range(8), 2))
+    table.compact()
+    table.upsert(rows([1], 3))
+    storage.reset()
+    plan = table.compact(dry_run=True, strategy="everything")
+    assert plan.partition_source == "full"
+    assert [op.partition_path for op in plan.operations] == ["day=2026-01-02"]
+    assert storage.count("list_dir", prefix="day=") + storage.count("list_files", prefix="day=") == 0

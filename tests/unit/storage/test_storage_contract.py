@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -391,3 +392,30 @@ def test_put_takes_views_on_buffers_of_any_format(storage: Storage) -> None:
     view = memoryview(b"\x00\xffabc").cast("b")
     storage.put("view", view)
     assert storage.get("view") == b"\x00\xffabc"
+
+
+def test_batch_ended_has_every_object_whole(storage: Storage) -> None:
+    """What any number of threads put in a batch is there when its block has ended; an old object is replaced."""
+    storage.put("p/0", b"old")
+    data = {f"{'pq'[number % 2]}/{number}": bytes([number]) * (number * 50_000) for number in range(40)}
+    with storage.batch() as puts, ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda path: puts.put(path, memoryview(data[path])), data))
+    assert {info.path: storage.get(info.path) for info in storage.list_files()} == data
+
+
+def test_batch_that_fails_says_so(storage: Storage) -> None:
+    """A put that cannot be is told at the latest when the block ends; an error within the block comes through."""
+    with pytest.raises(InvalidError):
+        _put_all(storage, ["a", "../outside"])
+    with pytest.raises(KeyError):
+        _put_all(storage, ["b"], KeyError("b"))
+    _put_all(storage, ["c"])
+    assert storage.get("c") == b"c"
+
+
+def _put_all(storage: Storage, paths: list[str], error: Exception | None = None) -> None:
+    with storage.batch() as puts:
+        for path in paths:
+            puts.put(path, path.encode())
+        if error is not None:
+            raise error

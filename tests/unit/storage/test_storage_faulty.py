@@ -52,6 +52,8 @@ def test_every_verb_is_numbered_and_journaled() -> None:
     storage.delete("z")
     list(storage.list_files("x"))
     storage.list_dir()
+    with storage.batch() as puts:
+        puts.put("b", b"")
     storage.native_path("a")
     expected = [
         (1, "get", "a"),
@@ -65,11 +67,13 @@ def test_every_verb_is_numbered_and_journaled() -> None:
         (9, "delete", "z"),
         (10, "list_files", "x"),
         (11, "list_dir", ""),
+        (12, "put", "b"),
+        (13, "sync", ""),
     ]
     assert storage.journal == expected
-    assert storage.operations == 11
-    assert storage.count() == 11
-    assert storage.count("put") == 1
+    assert storage.operations == 13
+    assert storage.count() == 13
+    assert storage.count("put") == 2
     assert storage.count(prefix="x") == 4
     assert storage.count("exists", prefix="x/") == 1
     storage.reset()

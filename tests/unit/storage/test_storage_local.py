@@ -25,7 +25,7 @@ from tidelake.errors import (
     UnavailableError,
 )
 from tidelake.storage import LocalStorage, SimulatedCrash
-from tidelake.storage.local import LOCK_WAIT_S
+from tidelake.storage.local import LOCK_WAIT_S, SYNC_AT_ONCE_BYTES
 
 LOCK_FILE = ".hoodie/.tidelake/head.lock"
 TEMP_DIR = ".hoodie/.tidelake/tmp"
@@ -134,6 +134,59 @@ def test_put_gives_the_name_to_whole_synced_bytes(
     local.put_if_absent("p/q/new", b"12345")
     assert events[0].startswith(f"sync {TEMP_DIR}/")
     assert events[1:] == ["sync .", "sync p", "link p/q/new", "sync p/q"]
+
+
+def test_batch_is_synced_file_by_file_and_then_each_folder_once(
+    root: Path, local: LocalStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the block has ended, every file was synced with all its bytes, and after the last one their folders."""
+    synced: list[tuple[str, int]] = []
+    real_fsync = os.fsync
+
+    def fsync(file: int) -> None:
+        name = os.path.relpath(os.readlink(f"/proc/self/fd/{file}"), root)
+        synced.append((name, 0 if (root / name).is_dir() else os.fstat(file).st_size))
+        real_fsync(file)
+
+    for folder in ("p", "q"):
+        local.put(f"{folder}/old", b"")
+    monkeypatch.setattr(os, "fsync", fsync)
+    sizes = {f"{'pq'[number % 2]}/{number}": number * (SYNC_AT_ONCE_BYTES // 4) for number in range(8)}
+    with local.batch() as puts:
+        for path, size in sizes.items():
+            puts.put(path, bytes(size))
+    assert sorted(synced[:8]) == sorted(sizes.items())
+    assert synced[8:] == [("p", 0), ("q", 0)]
+
+
+def test_batch_whose_file_cannot_be_synced_fails(local: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is not durable is an error of the batch, not a silence."""
+
+    def fsync(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    local.put("p/old", b"")
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(UnavailableError, match="p/new"), local.batch() as puts:
+        puts.put("p/new", b"1")
+
+
+def test_batch_put_on_a_full_disk_leaves_no_part(
+    root: Path, local: LocalStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What could not be written whole makes room again for those who clear up."""
+    real_write = os.write
+
+    def write(file: int, data: memoryview) -> int:
+        if len(data) < 10:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real_write(file, data[:10])
+
+    local.put("p/old", b"")
+    monkeypatch.setattr(os, "write", write)
+    with pytest.raises(UnavailableError, match="disk is full"), local.batch() as puts:
+        puts.put("p/new", b"123456789012345")
+    assert not (root / "p" / "new").exists()
 
 
 def test_reader_during_overwrites_sees_whole_objects(local: LocalStorage) -> None:

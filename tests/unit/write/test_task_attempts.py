@@ -37,14 +37,14 @@ def twice(token_of: Callable[[int], str]) -> Callable[..., Any]:
         stats = []
         for number, (task, part) in enumerate(zip(tasks, parts, strict=True)):
             attempts = [replace(task, token=f"{number}-0-{token_of(attempt)}") for attempt in range(2)]
-            late = plan_partition(Dying(storage), context, attempts[0], part())
+            late = plan_partition(storage, context, attempts[0], part())
             done = plan_partition(storage, context, attempts[1], part())
             for attempt, planned in enumerate((late, done)):
                 put_markers(storage, context.instant, 2 * number + attempt, [(f.path, f.kind) for f in planned])
-            stats += [file.write() for file in done]
+            stats += [file.write(storage) for file in done]
             for file in late:
                 with suppress(SimulatedCrash):
-                    file.write()
+                    file.write(Dying(storage))
         return tuple(stats)
 
     return run
@@ -92,11 +92,11 @@ def test_task_attempt_that_writes_after_the_commit_and_dies_is_cleared_up_by_the
             def write_late(number: int = number, files: Any = double) -> None:
                 put_markers(storage, context.instant, 100 + number, [(f.path, f.kind) for f in files])
                 for file in files:
-                    file.write()
+                    file.write(storage)
 
             late.append(write_late)
         put_markers(storage, context.instant, 0, [(f.path, f.kind) for f in done])
-        return tuple(file.write() for file in done)
+        return tuple(file.write(storage) for file in done)
 
     OPERATIONS["upsert"](plain.open())
     monkeypatch.setattr("tidelake.write.job._run", run)
