@@ -83,7 +83,7 @@ def _run(given: Namespace) -> int:
 
         writer = dict(given.option)
         return rollback.run(given.path, given.instant, options, writer, sure=given.yes, as_json=as_json)
-    if given.command in ("compact", "services"):
+    if given.command in ("compact", "cluster", "services"):
         return _services(given, options, as_json)
     if given.command in ("clean", "savepoint", "restore"):
         return _upkeep(given, options, as_json)
@@ -104,6 +104,18 @@ def _services(given: Namespace, options: dict[str, str], as_json: bool) -> int:
             instant=given.run,
             strategy=given.strategy,
             partitions=given.partition,
+        )
+    if given.command == "cluster":
+        return services.cluster(
+            opened,
+            dry_run=given.dry_run,
+            schedule=given.schedule,
+            instant=given.run,
+            sort_by=given.sort_by,
+            order=given.order,
+            strategy=given.strategy,
+            partitions=given.partition,
+            condition=given.filter,
         )
     if given.action == "audit":
         return services.audit(opened, repair=given.repair)

@@ -15,12 +15,14 @@ DEFAULT_INSTANTS: Final = 25
 DEFAULT_ROWS: Final = 20
 FORMATS: Final = ("table", "json")
 READ_MODES: Final = ("snapshot", "read_optimized")
+ORDERS: Final = ("linear", "z-order", "hilbert")
 CLEAN_POLICIES: Final = ("KEEP_LATEST_COMMITS", "KEEP_LATEST_BY_HOURS", "KEEP_LATEST_FILE_VERSIONS")
 OUTPUT_KINDS: Final = (".parquet", ".csv", ".jsonl")
 
 _DESCRIPTION = """\
 Look at lakehouse tables in the Apache Hudi 1.x format, and keep them in shape. Nothing is ever written to a table by
-looking at it; rollback, compact, clean, savepoint, restore and services change one. No JVM is started unless asked for."""
+looking at it; rollback, compact, cluster, clean, savepoint, restore and services change one. No JVM is started unless
+asked for."""
 _EXAMPLES = """\
 examples:
   tidelake show /data/trips
@@ -44,6 +46,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_read(commands)
     _add_rollback(commands)
     _add_compact(commands)
+    _add_cluster(commands)
     _add_clean(commands)
     _add_savepoint(commands)
     _add_restore(commands)
@@ -199,6 +202,34 @@ def _add_compact(commands: _Commands[_Parser]) -> None:
     parser.add_argument(
         "--partition", action="append", metavar="P", help="only this partition path, such as city=oslo; repeatable"
     )
+    _add_option(parser)
+
+
+def _add_cluster(commands: _Commands[_Parser]) -> None:
+    parser = _command(
+        commands,
+        "cluster",
+        "put small files together, and sort rows: plans that wait first, then what else there is",
+        "A strategy says which partitions are looked at: size_based (default: all with work), recent_days,\n"
+        "selected_partitions, regex; several are joined by +. What is left is recorded for the next plan. Writers that\n"
+        "change a file group of a plan are refused until it has completed.\n\n"
+        "examples:\n"
+        "  tidelake cluster /data/trips --dry-run\n"
+        "  tidelake cluster /data/trips --sort-by city,fare --order hilbert\n"
+        "  tidelake cluster /data/trips --filter \"day >= '2026-01-01'\" --schedule",
+    )
+    _add_path(parser)
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--dry-run", action="store_true", help="show the plan with its reasons, and write nothing")
+    how.add_argument("--schedule", action="store_true", help="publish the plan, for another to carry out")
+    how.add_argument("--run", metavar="INSTANT", help="carry out one plan that waits")
+    parser.add_argument("--sort-by", type=_names, metavar="A,B", help="sort rows by these columns")
+    parser.add_argument("--order", choices=ORDERS, help="how several columns sort (default linear)")
+    parser.add_argument("--strategy", metavar="NAME", help="which partitions to look at")
+    parser.add_argument(
+        "--partition", action="append", metavar="P", help="only this partition path, such as city=oslo; repeatable"
+    )
+    parser.add_argument("--filter", metavar="SQL", help="only partitions that a condition on their columns leaves")
     _add_option(parser)
 
 

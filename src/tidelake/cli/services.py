@@ -1,4 +1,4 @@
-"""``tidelake compact`` and ``tidelake services``: keep a table in shape, and say what was done and why."""
+"""``tidelake compact``, ``tidelake cluster`` and ``tidelake services``: keep a table in shape, and say what was done and why."""
 
 from __future__ import annotations
 
@@ -48,6 +48,35 @@ def compact(
     return _tell_done(opened, done)
 
 
+def cluster(
+    opened: Opened,
+    *,
+    dry_run: bool,
+    schedule: bool,
+    instant: str | None,
+    sort_by: Sequence[str] | None,
+    order: str | None,
+    strategy: str | None,
+    partitions: Sequence[str] | None,
+    condition: str | None,
+) -> int:
+    """Plan, or carry out, or both."""
+    table = opened.table()
+    if schedule:
+        made = table.schedule_clustering(
+            sort_by=sort_by, order=order, strategy=strategy, partitions=partitions, filter=condition
+        )
+        return _tell(opened, {"instant": made}, "nothing to cluster" if made is None else f"the plan {made} waits")
+    if instant is not None:
+        return _tell_done(opened, table.run_clustering(instant), "cluster")
+    done = table.cluster(
+        dry_run=dry_run, sort_by=sort_by, order=order, strategy=strategy, partitions=partitions, filter=condition
+    )
+    if isinstance(done, ServicePlan):
+        return _tell(opened, asdict(done), str(done))
+    return _tell_done(opened, done, "cluster")
+
+
 def run(opened: Opened, *, every_s: int | None) -> int:
     """A round of the service runner, or one every so many seconds until interrupted."""
     table = opened.table()
@@ -62,13 +91,15 @@ def run(opened: Opened, *, every_s: int | None) -> int:
 
 def show(opened: Opened) -> int:
     """The plans on the timeline."""
-    for found in opened.table().compactions(None):
-        left = f", left work in {len(found.left)} partitions" if found.left else ""
-        _tell(
-            opened,
-            {"service": "compaction", **asdict(found)},
-            f"compaction {found.instant} {found.state.lower()}: {found.file_groups} file groups{left}",
-        )
+    table = opened.table()
+    for service, runs in (("compaction", table.compactions(None)), ("clustering", table.clusterings(None))):
+        for found in runs:
+            left = f", left work in {len(found.left)} partitions" if found.left else ""
+            _tell(
+                opened,
+                {"service": service, **asdict(found)},
+                f"{service} {found.instant} {found.state.lower()}: {found.file_groups} file groups{left}",
+            )
     return 0
 
 
@@ -79,11 +110,11 @@ def audit(opened: Opened, *, repair: bool) -> int:
     return 0 if report.is_clean or repair else 1
 
 
-def _tell_done(opened: Opened, done: Commit | None) -> int:
+def _tell_done(opened: Opened, done: Commit | None, verb: str = "compact") -> int:
     if done is None:
-        return _tell(opened, {"instant": None}, "nothing to compact")
+        return _tell(opened, {"instant": None}, f"nothing to {verb}")
     told = {"instant": done.requested_time, "completion": done.completion_time, "files": len(done.stats)}
-    return _tell(opened, told, f"{done.requested_time}: {len(done.stats)} file groups compacted")
+    return _tell(opened, told, f"{done.requested_time}: {len(done.stats)} file groups {verb}ed")
 
 
 def _tell(opened: Opened, fields: dict[str, object], words: str) -> int:

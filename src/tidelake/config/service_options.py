@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tidelake._limits import GIB, MIB
 from tidelake.config.clean_options import CLEAN_OPTIONS
 from tidelake.config.options import Option, choice
 from tidelake.config.write_options import at_least
@@ -21,6 +22,10 @@ def _pattern(text: str) -> str:
     except re.error as error:
         raise ValueError(f"it is no regular expression: {error}") from None
     return text
+
+
+def _name_list(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 INCREMENTAL_SERVICES: Option[bool] = Option(
@@ -110,7 +115,128 @@ COMPACTION_LOG_BYTES_DUE: Option[int] = Option(
     at_least(0),
 )
 
-SERVICE_OPTIONS: tuple[Option[bool] | Option[str] | Option[int], ...] = (
+CLUSTERING_STRATEGY: Option[str] = Option(
+    "hoodie.clustering.plan.strategy.class",
+    "service",
+    "size_based",
+    "Which partitions a clustering looks at: size_based (all that have work), recent_days, selected_partitions, regex, "
+    "or a registered one; several are joined by +.",
+    str,
+)
+CLUSTERING_SORT_COLUMNS: Option[tuple[str, ...]] = Option(
+    "hoodie.clustering.plan.strategy.sort.columns",
+    "service",
+    (),
+    "The columns that a clustering sorts by, with commas between; none: rows stay in the order they have.",
+    _name_list,
+)
+CLUSTERING_ORDER: Option[str] = Option(
+    "hoodie.layout.optimize.strategy",
+    "service",
+    "linear",
+    "How a clustering sorts by several columns: linear, z-order or hilbert.",
+    choice(linear="linear", z_order="z-order", zorder="z-order", hilbert="hilbert"),
+)
+CLUSTERING_SMALL_BYTES: Option[int] = Option(
+    "hoodie.clustering.plan.strategy.small.file.limit",
+    "service",
+    300 * MIB,
+    "File groups whose base file is smaller than this are clustered.",
+    at_least(1),
+)
+CLUSTERING_TARGET_BYTES: Option[int] = Option(
+    "hoodie.clustering.plan.strategy.target.file.max.bytes",
+    "service",
+    1 * GIB,
+    "How large a file a clustering makes, about.",
+    at_least(1),
+)
+CLUSTERING_GROUP_BYTES: Option[int] = Option(
+    "hoodie.clustering.plan.strategy.max.bytes.per.group",
+    "service",
+    2 * GIB,
+    "How many bytes of files are rewritten together: rows are sorted within these, in memory.",
+    at_least(1),
+)
+CLUSTERING_GROUPS: Option[int] = Option(
+    "hoodie.clustering.plan.strategy.max.num.groups",
+    "service",
+    30,
+    "How many such groups one plan takes; what is left is taken by the next one.",
+    at_least(1),
+)
+CLUSTERING_DAYS: Option[int] = Option(
+    "hoodie.clustering.plan.strategy.daybased.lookback.partitions",
+    "service",
+    2,
+    "How many of the newest partitions with work recent_days takes.",
+    at_least(1),
+)
+CLUSTERING_SKIPPED_DAYS: Option[int] = Option(
+    "hoodie.clustering.plan.strategy.daybased.skipfromlatest.partitions",
+    "service",
+    0,
+    "How many of the newest partitions with work recent_days leaves alone, since they still grow.",
+    at_least(0),
+)
+CLUSTERING_PARTITIONS: Option[tuple[str, ...]] = Option(
+    "hoodie.clustering.plan.strategy.partition.selected",
+    "service",
+    (),
+    "The partitions that selected_partitions takes, with commas between.",
+    _name_list,
+)
+CLUSTERING_FIRST: Option[str] = Option(
+    "hoodie.clustering.plan.strategy.cluster.begin.partition",
+    "service",
+    "",
+    "The first partition that selected_partitions takes, if it names none.",
+    str,
+)
+CLUSTERING_LAST: Option[str] = Option(
+    "hoodie.clustering.plan.strategy.cluster.end.partition",
+    "service",
+    "",
+    "The last partition that selected_partitions takes, if it names none.",
+    str,
+)
+CLUSTERING_REGEX: Option[str] = Option(
+    "hoodie.clustering.plan.strategy.partition.regex.pattern",
+    "service",
+    ".*",
+    "Which partitions the strategy regex takes.",
+    _pattern,
+)
+CLUSTERING_FILTER_MODE: Option[str] = Option(
+    "hoodie.clustering.plan.partition.filter.mode",
+    "service",
+    "",
+    "Apache Hudi's name for a partition filter that goes before the strategy: NONE, RECENT_DAYS, SELECTED_PARTITIONS.",
+    choice(none="", recent_days="recent_days", selected_partitions="selected_partitions"),
+)
+CLUSTERING_FILTER: Option[str] = Option(
+    "tidelake.services.clustering.filter",
+    "service",
+    "",
+    "A SQL condition on partition columns: only partitions that it leaves are clustered.",
+    str,
+)
+CLUSTER_INLINE: Option[bool] = Option(
+    "hoodie.clustering.inline", "service", False, "Whether writers cluster after their commit, when it is due.", _flag
+)
+CLUSTER_ASYNC: Option[bool] = Option(
+    "hoodie.clustering.async.enabled", "service", False, "Whether the service runner clusters, when it is due.", _flag
+)
+CLUSTER_COMMITS: Option[int] = Option(
+    "hoodie.clustering.inline.max.commits",
+    "service",
+    4,
+    "After how many writes since the last clustering one is due.",
+    at_least(1),
+    ("hoodie.clustering.async.max.commits",),
+)
+
+SERVICE_OPTIONS: tuple[Option[bool] | Option[str] | Option[int] | Option[tuple[str, ...]], ...] = (
     INCREMENTAL_SERVICES,
     COMPACTION_STRATEGY,
     COMPACTION_TARGET_IO_MB,
@@ -123,6 +249,24 @@ SERVICE_OPTIONS: tuple[Option[bool] | Option[str] | Option[int], ...] = (
     COMPACT_DELTA_COMMITS,
     COMPACT_DELTA_SECONDS,
     COMPACT_TRIGGER,
+    CLUSTERING_STRATEGY,
+    CLUSTERING_SORT_COLUMNS,
+    CLUSTERING_ORDER,
+    CLUSTERING_SMALL_BYTES,
+    CLUSTERING_TARGET_BYTES,
+    CLUSTERING_GROUP_BYTES,
+    CLUSTERING_GROUPS,
+    CLUSTERING_DAYS,
+    CLUSTERING_SKIPPED_DAYS,
+    CLUSTERING_PARTITIONS,
+    CLUSTERING_FIRST,
+    CLUSTERING_LAST,
+    CLUSTERING_REGEX,
+    CLUSTERING_FILTER_MODE,
+    CLUSTERING_FILTER,
+    CLUSTER_INLINE,
+    CLUSTER_ASYNC,
+    CLUSTER_COMMITS,
     COMPACTION_LOG_BYTES_DUE,
     *CLEAN_OPTIONS,
 )

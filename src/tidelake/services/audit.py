@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from tidelake.filegroup import FileSlice, build_state, load_state, save_state
 from tidelake.filegroup.state_store import STATE_DIR
 from tidelake.query import TableSource
+from tidelake.services.clustering.execute import clustering_planner
 from tidelake.services.compaction.execute import compaction_planner
 from tidelake.services.context import ServiceCall
-from tidelake.services.cursor import Cursor, read_cursor, write_cursor
+from tidelake.services.cursor import Cursor, write_cursor
 from tidelake.services.kinds import pending_groups
 from tidelake.services.planner import ServicePlanner
-from tidelake.services.window import WindowFinder
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,8 @@ def audit_table(call: ServiceCall, *, repair: bool = False) -> AuditReport:
     slices = list(source.view().listed_slices())
     lost: dict[str, tuple[str, ...]] = {}
     with_work: dict[str, int] = {}
-    for planner in (compaction_planner(call, source),):
+    planners: tuple[ServicePlanner, ...] = (compaction_planner(call, source), clustering_planner(call, source))
+    for planner in planners:
         lost[planner.kind.name], with_work[planner.kind.name] = _audit_one(source, planner, slices, repair)
     is_wrong = _state_is_wrong(source, slices)
     if is_wrong and repair:
@@ -80,9 +82,9 @@ def _audit_one(
     source: TableSource, planner: ServicePlanner, slices: Sequence[FileSlice], repair: bool
 ) -> tuple[tuple[str, ...], int]:
     kind = planner.kind
-    finder = WindowFinder(source.storage, source.config, source.timeline, source.reader, kind)
-    window = finder.find(read_cursor(source.storage, kind.name))
-    working = {s.partition_path for s in slices if planner.work_in(s) is not None}
+    window = planner.window(source)
+    by_partition = groupby(slices, key=lambda s: s.partition_path)
+    working = {path for path, some in by_partition if planner.work_in(source, tuple(some))}
     if window.partitions is None:
         return (), len(working)  # the next plan looks at everything
     planned = {
@@ -93,5 +95,9 @@ def _audit_one(
     if lost and repair:
         times = [i.completion_time for i in source.timeline.instants if i.completion_time]
         carry = window.partitions | set(lost)
-        write_cursor(source.storage, kind.name, Cursor(window.last_times, max(times, default="0"), frozenset(carry)))
+        write_cursor(
+            source.storage,
+            kind.name,
+            Cursor(window.last_times, max(times, default="0"), frozenset(carry), planner.layout),
+        )
     return lost, len(working)

@@ -25,10 +25,12 @@ class Cursor:
     last: tuple[str, str] | None
     upto: str
     carry: frozenset[str]
+    layout: str = ""
+    """Of a clustering: the order in which it would have sorted."""
 
     def encode(self) -> bytes:
         """The cursor's bytes."""
-        fields = {"last": self.last, "upto": self.upto, "carry": sorted(self.carry)}
+        fields = {"last": self.last, "upto": self.upto, "carry": sorted(self.carry), "layout": self.layout}
         return json.dumps(fields, separators=(",", ":")).encode()
 
 
@@ -37,7 +39,7 @@ def read_cursor(storage: Storage, service: str) -> Cursor | None:
     try:
         fields = json.loads(storage.get(f"{CURSOR_DIR}/{service}"))
         last = None if fields["last"] is None else (str(fields["last"][0]), str(fields["last"][1]))
-        return Cursor(last, str(fields["upto"]), frozenset(map(str, fields["carry"])))
+        return Cursor(last, str(fields["upto"]), frozenset(map(str, fields["carry"])), str(fields.get("layout", "")))
     except NotFoundError:
         return None
     except (ValueError, KeyError, TypeError, IndexError):

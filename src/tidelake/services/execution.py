@@ -18,13 +18,16 @@ from tidelake.filegroup import build_state, load_state, save_state
 from tidelake.filegroup.listing import list_partitions
 from tidelake.format.commit_metadata import WRITER_KEY, CommitMetadata, WriteStat
 from tidelake.format.names import State, TimelineName, parse_base_name, parse_log_name
-from tidelake.query import TableSource
+from tidelake.merge import merge_spec
+from tidelake.query import TableSource, table_schema
+from tidelake.schema import with_meta
 from tidelake.services.context import ServiceCall
 from tidelake.services.kinds import ServiceKind
 from tidelake.storage import Storage, ensure_object
 from tidelake.timeline import Instant, Timeline
 from tidelake.timeline.claim import Claim, end_claim, holds, release_claim, take_claim
 from tidelake.timeline.transitions import Publication, Published, Transitions
+from tidelake.write.context import WriteContext
 from tidelake.write.heartbeat import beating
 from tidelake.write.metadata_table import retire_metadata_table
 from tidelake.write.rollback import delete_markers, token_number
@@ -32,6 +35,8 @@ from tidelake.write.transaction import Commit, recover
 
 _SYNC = b"tidelake-service"
 _LOOKERS = 16
+_TRIES = 3
+"""How often a plan is carried out anew because the table's schema changed under it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +147,47 @@ def carry_out(
                 raise
         end_claim(call.storage, requested)
         return _commit_of(source, done_before)
+
+
+def again_if_schema_changed(once: Callable[[], Commit]) -> Commit:
+    """Carry a plan out, anew if a writer changed the table's schema meanwhile."""
+    for _ in range(_TRIES - 1):
+        try:
+            return once()
+        except _SchemaChangedError:
+            continue
+    return once()
+
+
+class _SchemaChangedError(ConflictError):
+    """A writer added a column, or widened one, while the files were written."""
+
+
+def refuse_new_schema(executing: Executing, timeline: Timeline) -> None:
+    """The table has the schema of its latest commit by requested time: this one must not hide a column."""
+    source = executing.source
+    now = TableSource(source.storage, source.config, timeline, source.reader)
+    if table_schema(now).declared != table_schema(source).declared:
+        raise _SchemaChangedError(
+            "a writer changed the table's schema while its files were rewritten", instant=executing.instant
+        )
+
+
+def write_context(call: ServiceCall, executing: Executing) -> WriteContext:
+    """What the tasks of a plan know of the table that they write."""
+    config = executing.source.config
+    schema = table_schema(executing.source).declared
+    merge = merge_spec(config, with_meta(schema))
+    return WriteContext(config, schema, merge, executing.instant, call.files, config.event_time_field, config.buckets)
+
+
+def by_partition(stats: Iterable[WriteStat]) -> dict[str, tuple[WriteStat, ...]]:
+    """Statistics as a commit holds them."""
+    found: dict[str, tuple[WriteStat, ...]] = {}
+    for stat in stats:
+        part = stat.partition_path or ""
+        found[part] = (*found.get(part, ()), stat)
+    return found
 
 
 def _refresh_state(source: TableSource) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from tidelake.config import CLUSTERING_ORDER, CLUSTERING_SORT_COLUMNS
 from tidelake.errors import CorruptError, TidelakeError
 from tidelake.format.avro_record import AvroRecord, decode_record
 from tidelake.format.plans import CompactionPlan, RequestedReplaceMetadata
@@ -27,6 +28,8 @@ class PlanFacts:
     groups: Groups
     missing: frozenset[str]
     is_ours: bool
+    layout: str = ""
+    """Of a clustering: how it sorts, and by what; empty if it does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,15 @@ def _clustering_facts(data: bytes) -> PlanFacts | None:
         for group in plan.input_groups or ()
         for part in group.slices or ()
     )
-    return PlanFacts(groups, frozenset(plan.missing_schedule_partitions or ()), MARK in (plan.extra_metadata or {}))
+    missing = frozenset(plan.missing_schedule_partitions or ())
+    params = (plan.strategy.strategy_params if plan.strategy else None) or {}
+    layout = layout_text(CLUSTERING_SORT_COLUMNS.of(params), CLUSTERING_ORDER.of(params))
+    return PlanFacts(groups, missing, MARK in (plan.extra_metadata or {}), layout)
+
+
+def layout_text(columns: Sequence[str], order: str) -> str:
+    """A name for a way to sort; empty for none."""
+    return f"{order}({','.join(columns)})" if columns else ""
 
 
 def _decoded(cls: type[P], data: bytes) -> P | None:

@@ -8,8 +8,9 @@ groups that it did not choose, and partitions with a file group that another pen
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from tidelake.config import INCREMENTAL_SERVICES
 from tidelake.filegroup import FileSlice, TableView, load_state
@@ -18,7 +19,7 @@ from tidelake.query import TableSource
 from tidelake.services.cursor import Cursor, read_cursor, write_cursor
 from tidelake.services.kinds import ServiceKind, pending_groups
 from tidelake.services.strategy import Candidate, ServiceConfig, ServiceStrategy, is_incremental
-from tidelake.services.window import Window, WindowFinder
+from tidelake.services.window import FULL, Window, WindowFinder
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,29 +41,46 @@ class ServicePlanner(ABC):
         self.strategy = strategy
 
     @abstractmethod
-    def work_in(self, file_slice: FileSlice) -> str | None:
-        """Why a slice is work for the service; None if it is none."""
+    def work_in(self, source: TableSource, slices: Sequence[FileSlice]) -> Sequence[Candidate]:
+        """Which of the latest slices of one partition are work for the service, and why."""
+
+    def limited(self, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
+        """What of the file groups that the strategy chose one plan takes."""
+        return candidates
+
+    @property
+    def layout(self) -> str:
+        """The order that the service brings rows into, if it does: in another one than the last, all is looked at."""
+        return ""
+
+    def window(self, source: TableSource) -> Window:
+        """What a pass has to look at."""
+        finder = WindowFinder(source.storage, source.config, source.timeline, source.reader, self.kind)
+        wanted = INCREMENTAL_SERVICES.of(self.config.options) and is_incremental(self.strategy)
+        cursor = read_cursor(source.storage, self.kind.name)
+        window = finder.find(cursor, incremental=wanted)
+        if self.layout and self.layout != _layout_before(window, cursor):
+            return replace(window, source=FULL, partitions=None, left=None)
+        return window
 
     def run(self, source: TableSource) -> Outcome:
         """One pass over the table as the source shows it."""
-        finder = WindowFinder(source.storage, source.config, source.timeline, source.reader, self.kind)
-        wanted = INCREMENTAL_SERVICES.of(self.config.options) and is_incremental(self.strategy)
-        window = finder.find(read_cursor(source.storage, self.kind.name), incremental=wanted)
+        window = self.window(source)
         left: dict[str, str] = {}
         held = pending_groups(source.storage, source.config.timeline_dir, source.timeline.pending)
         candidates: list[Candidate] = []
-        for file_slice in self._slices(source, window, left):
-            reason = self.work_in(file_slice)
-            if reason is None:
-                continue
-            holder = held.get((file_slice.partition_path, file_slice.file_id))
-            if holder is None:
-                candidates.append(Candidate(file_slice, reason))
-            else:
-                left.setdefault(file_slice.partition_path, f"{file_slice.file_id} is in the pending plan {holder}")
+        for path, slices in groupby(self._slices(source, window, left), key=lambda s: s.partition_path):
+            for candidate in self.work_in(source, tuple(slices)):
+                file_id = candidate.file_slice.file_id
+                holder = held.get((path, file_id))
+                if holder is None:
+                    candidates.append(candidate)
+                else:
+                    left.setdefault(path, f"{file_id} is in the pending plan {holder}")
         # A strategy is a user's: a group that it names twice is taken once.
-        taken = {_group(candidate): candidate for candidate in self.strategy.choose(self.config, candidates)}
-        chosen = tuple(taken.values())
+        named = {_group(candidate): candidate for candidate in self.strategy.choose(self.config, candidates)}
+        chosen = tuple(self.limited(tuple(named.values())))
+        taken = {_group(candidate) for candidate in chosen}
         for candidate in candidates:
             if _group(candidate) not in taken:
                 left.setdefault(candidate.partition_path, f"{candidate.file_slice.file_id} was not chosen")
@@ -73,7 +91,7 @@ class ServicePlanner(ABC):
         times = [i.completion_time for i in source.timeline.instants if i.completion_time]
         upto = max(times, default="0")
         carry = frozenset(outcome.left)
-        write_cursor(source.storage, self.kind.name, Cursor(outcome.window.last_times, upto, carry))
+        write_cursor(source.storage, self.kind.name, Cursor(outcome.window.last_times, upto, carry, self.layout))
 
     def _slices(self, source: TableSource, window: Window, left: dict[str, str]) -> Iterator[FileSlice]:
         """The latest slices of the partitions that the strategy lets through; the others are noted as left."""
@@ -84,7 +102,8 @@ class ServicePlanner(ABC):
         if window.partitions is None:
             state = load_state(source.storage, source.config, source.timeline, source.reader)
         if state is not None:
-            yield from state.slices_of(list(self._filtered(sorted(state.partitions()), left)))
+            places = {path: place for place, path in enumerate(self._filtered(sorted(state.partitions()), left))}
+            yield from sorted(state.slices_of(places.keys()), key=lambda s: (places[s.partition_path], s.file_id))
             return
         if window.partitions is None:
             everything = {listed.path: listed for listed in list_all(source.storage)}
@@ -105,3 +124,9 @@ class ServicePlanner(ABC):
 
 def _group(candidate: Candidate) -> tuple[str, str]:
     return candidate.partition_path, candidate.file_slice.file_id
+
+
+def _layout_before(window: Window, cursor: Cursor | None) -> str:
+    if cursor is not None and cursor.last == window.last_times:
+        return cursor.layout
+    return window.last.facts.layout if window.last is not None and window.last.facts is not None else ""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tidelake.services.planner import Outcome
+from tidelake.services.strategy import Candidate
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedOperation:
@@ -53,3 +56,28 @@ class ServicePlan:
         lines += [f"  {op.partition_path or '.'} {op.file_id}: {op.reason}" for op in self.operations]
         lines += [f"  left for later: {path or '.'} ({reason})" for path, reason in self.left.items()]
         return "\n".join(lines)
+
+
+def describe_outcome(service: str, outcome: Outcome, instant: str | None) -> ServicePlan:
+    """What a pass found, as a user sees it."""
+    return ServicePlan(
+        service,
+        instant,
+        tuple(_described(candidate) for candidate in outcome.chosen),
+        outcome.left,
+        outcome.window.source,
+        outcome.window.left,
+        outcome.window.instants,
+    )
+
+
+def _described(candidate: Candidate) -> PlannedOperation:
+    file_slice = candidate.file_slice
+    return PlannedOperation(
+        file_slice.partition_path,
+        file_slice.file_id,
+        None if file_slice.base is None else str(file_slice.base.name),
+        tuple(str(log.name) for log in file_slice.logs),
+        candidate.reason,
+        file_slice.size_bytes,
+    )

@@ -10,15 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tidelake.config import CLEAN_AUTOMATIC, COMPACTION_LOG_BYTES_DUE, TableType, clean_options
+from tidelake.config import (
+    CLEAN_AUTOMATIC,
+    CLUSTER_ASYNC,
+    CLUSTER_INLINE,
+    COMPACTION_LOG_BYTES_DUE,
+    TableType,
+    clean_options,
+)
 from tidelake.errors import ConflictError
 from tidelake.query import TableSource
 from tidelake.services.clean import Cleaner, clean
+from tidelake.services.clustering import StalePlanError, run_clustering, schedule_clustering
+from tidelake.services.clustering.trigger import clustering_due
 from tidelake.services.compaction import run_compaction, schedule_compaction
 from tidelake.services.compaction.trigger import compaction_due
 from tidelake.services.context import ServiceCall
 from tidelake.services.execution import pending_plans
-from tidelake.services.kinds import COMPACTION
+from tidelake.services.kinds import CLUSTERING, COMPACTION
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +94,43 @@ def _many_bytes(call: ServiceCall, source: TableSource) -> str | None:
     return f"{total:,} bytes of logs since the last compaction (due after {due:,})" if total >= due else None
 
 
+def _clustering(call: ServiceCall) -> Iterator[Decision]:
+    """Plans that wait are carried out for any table; new ones are made only where that is asked for."""
+    source = call.source()
+    for pending in pending_plans(source.timeline, CLUSTERING):
+        reason = f"the plan {pending.requested_time} waits"
+        try:
+            done = run_clustering(call, pending.requested_time)
+        except StalePlanError as error:
+            yield Decision("clustering", reason, f"withdrawn: {error.message}", True)
+            continue
+        except ConflictError as error:
+            yield Decision("clustering", reason, f"left alone: {error.message}")
+            continue
+        if done is not None:
+            yield Decision("clustering", reason, f"{len(done.stats)} file groups made", True)
+    config = call.config(source)
+    if not (CLUSTER_ASYNC.of(config.options) or CLUSTER_INLINE.of(config.options)):
+        return
+    due = clustering_due(source, config)
+    if due is None:
+        yield Decision("clustering", "not due", "nothing to do")
+        return
+    plan = schedule_clustering(call)
+    if plan is None or plan.instant is None:
+        yield Decision("clustering", due, "nothing to cluster")
+        return
+    done = run_clustering(call, plan.instant)
+    files = 0 if done is None else len(done.stats)
+    left = f", {len(plan.left)} partitions left for later" if plan.left else ""
+    yield Decision(
+        "clustering",
+        due,
+        f"{len(plan.operations)} file groups became {files} ({plan.partition_source}){left}",
+        True,
+    )
+
+
 def _clean(call: ServiceCall) -> Iterator[Decision]:
     if not CLEAN_AUTOMATIC.of(call.options):
         return
@@ -98,4 +144,4 @@ def _clean(call: ServiceCall) -> Iterator[Decision]:
     yield Decision("clean", reason, done, True)
 
 
-STEPS: tuple[Step, ...] = (_compaction, _clean)
+STEPS: tuple[Step, ...] = (_compaction, _clustering, _clean)

@@ -80,7 +80,7 @@ def write_on_spark(storage: Storage, clock: Clock, frame: DataFrame, request: Wr
     refuse_blanks(source.config, request)
 
     def run(transaction: Transaction) -> Commit:
-        context = context_of(source.config, schema, transaction.instant, request)
+        context = context_of(source, schema, transaction, request)
         open_markers(storage, context.instant)
         is_global = source.config.is_global and request.operation == "upsert"
         slices = old_slices(storage, source, transaction, None) if is_global else None

@@ -7,12 +7,14 @@ an entry. Names, parameters and columns are Apache Hudi's where it has them.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+from tidelake.config import CLUSTERING_REGEX
 from tidelake.errors import InvalidError
+from tidelake.services.runs import RunSummary
 from tidelake.sql.call import Call, Value
 from tidelake.table import Table
 
@@ -217,6 +219,60 @@ def _show_compaction(given: Arguments) -> Iterable[Row]:
     return [(r.instant, r.file_groups, r.state) for r in given.table().compactions(given.number("limit"))]
 
 
+def _run_clustering(given: Arguments) -> Iterable[Row]:
+    table, op = given.table(), (given.text("op") or "").lower()
+    selected, pattern = given.text("selected_partitions"), given.text("partition_regex_pattern")
+    options = _options(given.text("options"))
+    if pattern is not None:
+        options[CLUSTERING_REGEX.key] = pattern
+    sort_by, order = _listed(given.text("order")) or None, given.text("order_strategy")
+    strategy, partitions = None if pattern is None else "regex", None if selected is None else _listed(selected)
+    condition = given.text("predicate")
+    found: Sequence[str | None]
+    if op == "schedule":
+        found = [
+            table.schedule_clustering(
+                sort_by=sort_by,
+                order=order,
+                strategy=strategy,
+                partitions=partitions,
+                filter=condition,
+                options=options,
+            )
+        ]
+    elif op == "execute":
+        instants = _listed(given.text("instants"))
+        commits = [table.run_clustering(i) for i in instants] if instants else list(iter(table.run_clustering, None))
+        found = [None if commit is None else commit.requested_time for commit in commits]
+    elif op in ("scheduleandexecute", "schedule_and_execute"):
+        commit = table.cluster(
+            sort_by=sort_by,
+            order=order,
+            strategy=strategy,
+            partitions=partitions,
+            filter=condition,
+            options=options,
+        )
+        found = [None if commit is None else commit.requested_time]
+    else:
+        raise InvalidError(f"op is {op!r}", value=op, hint="schedule, execute or scheduleAndExecute")
+    with_partitions = given.flag("show_involved_partition")
+    return [_clustering_row(r, with_partitions) for r in table.clusterings(None) if r.instant in found]
+
+
+def _clustering_row(run: RunSummary, with_partitions: bool) -> Row:
+    return (run.instant, run.file_groups, run.state, ",".join(run.partitions) if with_partitions else "*")
+
+
+def _show_clustering(given: Arguments) -> Iterable[Row]:
+    with_partitions = given.flag("show_involved_partition")
+    return [_clustering_row(r, with_partitions) for r in given.table().clusterings(given.number("limit"))]
+
+
+def _listed(text: str | None) -> list[str]:
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
+
+
 def _run_clean(given: Arguments) -> Iterable[Row]:
     table = given.table()
     options = _options(given.text("options"))
@@ -295,6 +351,10 @@ def _options(text: str | None) -> dict[str, str]:
 
 
 _COMPACTION_COLUMNS = _columns(timestamp=pa.string(), operation_size=pa.int32(), state=pa.string())
+_CLUSTERING_COLUMNS = _columns(
+    timestamp=pa.string(), input_group_size=pa.int32(), state=pa.string(), involved_partitions=pa.string()
+)
+_INVOLVED = Parameter("show_involved_partition", "boolean", "name the partitions of each plan", default=False)
 _SAVEPOINT = Parameter("instant_time", "string", "the savepoint's write, by its requested time", required=True)
 _OPTIONS = Parameter("options", "string", "options of the service: key=value, with commas between")
 
@@ -364,6 +424,32 @@ _ALL = (
         (_TABLE, _PATH, _limit(20)),
         _COMPACTION_COLUMNS,
         _show_compaction,
+    ),
+    Procedure(
+        "run_clustering",
+        "plan a clustering (schedule), carry out plans that wait (execute), or both (scheduleAndExecute)",
+        (
+            _TABLE,
+            _PATH,
+            Parameter("predicate", "string", "only partitions that this condition leaves"),
+            Parameter("order", "string", "columns to sort by, with commas between"),
+            _INVOLVED,
+            Parameter("op", "string", "schedule, execute or scheduleAndExecute", default="scheduleAndExecute"),
+            Parameter("order_strategy", "string", "linear, z-order or hilbert"),
+            _OPTIONS,
+            Parameter("instants", "string", "with execute: the plans, with commas between; all that wait by default"),
+            Parameter("selected_partitions", "string", "only these partitions, with commas between"),
+            Parameter("partition_regex_pattern", "string", "only partitions whose path matches"),
+        ),
+        _CLUSTERING_COLUMNS,
+        _run_clustering,
+    ),
+    Procedure(
+        "show_clustering",
+        "the clustering plans on the timeline, and how far each is",
+        (_TABLE, _PATH, _limit(20), _INVOLVED),
+        _CLUSTERING_COLUMNS,
+        _show_clustering,
     ),
     Procedure(
         "run_clean",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeVar, overload
 
 import pyarrow as pa
@@ -11,6 +11,13 @@ import pyarrow as pa
 from tidelake._clock import Clock, SystemClock
 from tidelake._progress import progress
 from tidelake.config import (
+    CLUSTERING_FILTER,
+    CLUSTERING_ORDER,
+    CLUSTERING_PARTITIONS,
+    CLUSTERING_SORT_COLUMNS,
+    CLUSTERING_STRATEGY,
+    COMPACTION_PARTITIONS,
+    COMPACTION_STRATEGY,
     LOG_BLOCK_BYTES,
     LOG_FILE_BYTES,
     SERVICE_OPTIONS,
@@ -39,15 +46,17 @@ from tidelake.query import PointInTime, ScanRequest, TableSource, table_schema
 from tidelake.schema import META_COLUMN_NAMES, ddl_to_arrow, spark_json_to_arrow
 from tidelake.services.audit import AuditReport, audit_table
 from tidelake.services.clean import Cleaner, CleanResult, CleanRun, begin_mark, clean, cleans_of
+from tidelake.services.clustering import cluster, cluster_inline, run_clustering, schedule_clustering
 from tidelake.services.compaction import compact, compact_inline, run_compaction, schedule_compaction
 from tidelake.services.context import ServiceCall
 from tidelake.services.cursor import begin_cursors
-from tidelake.services.kinds import COMPACTION
+from tidelake.services.kinds import CLUSTERING, COMPACTION
 from tidelake.services.report import ServicePlan
 from tidelake.services.restore import RestoreResult, restore
 from tidelake.services.runner import Decision, run_round
 from tidelake.services.runs import RunSummary, runs_of
 from tidelake.services.savepoint import Savepoint, drop_savepoint, list_savepoints, make_savepoint
+from tidelake.services.withdraw import withdraw
 from tidelake.storage import Storage, open_storage
 from tidelake.table.scan import Scan
 from tidelake.timeline import Timeline
@@ -71,6 +80,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 C = TypeVar("C", bound=Commit | None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """How a service names its strategy, the partitions it is to take, and the strategy that takes them."""
+
+    strategy_key: str
+    partitions_key: str
+    partitions_strategy: str
+
+
+_COMPACTION = _Named(COMPACTION_STRATEGY.key, COMPACTION_PARTITIONS.key, "partitions")
+_CLUSTERING = _Named(CLUSTERING_STRATEGY.key, CLUSTERING_PARTITIONS.key, "selected_partitions")
 
 
 class Table:
@@ -374,6 +396,101 @@ class Table:
         with progress(f"compaction of {self.name}"):
             return run_compaction(self._service_call(None), instant)
 
+    @overload
+    def cluster(
+        self,
+        *,
+        dry_run: Literal[False] = False,
+        sort_by: str | Sequence[str] | None = None,
+        order: str | None = None,
+        strategy: str | Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+        filter: str | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Commit | None: ...
+
+    @overload
+    def cluster(
+        self,
+        *,
+        dry_run: bool,
+        sort_by: str | Sequence[str] | None = None,
+        order: str | None = None,
+        strategy: str | Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+        filter: str | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Commit | ServicePlan | None: ...
+
+    def cluster(
+        self,
+        *,
+        dry_run: bool = False,
+        sort_by: str | Sequence[str] | None = None,
+        order: str | None = None,
+        strategy: str | Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+        filter: str | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Commit | ServicePlan | None:
+        """Put small files together, and sort: plans that wait first, then what else there is. None if there is no work.
+
+        ``sort_by`` names columns, ``order`` how several of them sort (``"linear"``, ``"z-order"``, ``"hilbert"``);
+        ``strategy`` which partitions to look at (``docs/services.md``); ``partitions`` takes those alone, ``filter``
+        those that a SQL condition on partition columns leaves; ``options`` are those of the service. A dry run returns
+        the plan and writes nothing.
+        """
+        call = self._clustering_call(options, sort_by, order, strategy, partitions, filter)
+        if dry_run:
+            return schedule_clustering(call, dry_run=True)
+        with progress(f"clustering of {self.name}"):
+            return cluster(call)
+
+    def schedule_clustering(
+        self,
+        *,
+        sort_by: str | Sequence[str] | None = None,
+        order: str | None = None,
+        strategy: str | Sequence[str] | None = None,
+        partitions: Sequence[str] | None = None,
+        filter: str | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> str | None:
+        """Publish a plan for ``run_clustering``, here or elsewhere; returns its instant, None if there is nothing to do."""
+        plan = schedule_clustering(self._clustering_call(options, sort_by, order, strategy, partitions, filter))
+        return None if plan is None else plan.instant
+
+    def run_clustering(self, instant: str | None = None) -> Commit | None:
+        """Carry out a plan: that of an instant, or the oldest one that nobody is at; None if none waits."""
+        with progress(f"clustering of {self.name}"):
+            return run_clustering(self._service_call(None), instant)
+
+    def clusterings(self, limit: int | None = 20) -> tuple[RunSummary, ...]:
+        """The clustering plans on the timeline, newest first, and how far each is; None for all."""
+        return runs_of(self._refreshed(), CLUSTERING, _positive(limit))
+
+    def withdraw_clustering(self, instant: str) -> None:
+        """Take a pending plan off the timeline, so that writers may change its file groups; its executor, if any, fails."""
+        withdraw(self._service_call(None), CLUSTERING, str(instant))
+
+    def _clustering_call(
+        self,
+        options: Mapping[str, str] | None,
+        sort_by: str | Sequence[str] | None,
+        order: str | None,
+        strategy: str | Sequence[str] | None,
+        partitions: Sequence[str] | None,
+        condition: str | None,
+    ) -> ServiceCall:
+        given = dict(options or {})
+        if sort_by is not None:
+            given[CLUSTERING_SORT_COLUMNS.key] = ",".join(_names(sort_by))
+        if order is not None:
+            given[CLUSTERING_ORDER.key] = order
+        if condition is not None:
+            given[CLUSTERING_FILTER.key] = condition
+        return self._service_call(given, strategy, partitions, _CLUSTERING)
+
     def compactions(self, limit: int | None = 20) -> tuple[RunSummary, ...]:
         """The compaction plans on the timeline, newest first, and how far each is; None for all."""
         return runs_of(self._refreshed(), COMPACTION, _positive(limit))
@@ -391,15 +508,17 @@ class Table:
         options: Mapping[str, str] | None,
         strategy: str | Sequence[str] | None = None,
         partitions: Sequence[str] | None = None,
+        named: _Named | None = None,
     ) -> ServiceCall:
         given = {key: str(value) for key, value in (options or {}).items()}
+        named = named or _COMPACTION
         if partitions is not None:
             if isinstance(partitions, str):
                 raise InvalidError("partitions is a list of paths, not a text", value=partitions)
-            given["hoodie.compaction.plan.partitions"] = ",".join(partitions)
-            strategy = "partitions" if strategy is None else strategy
+            given[named.partitions_key] = ",".join(partitions)
+            strategy = named.partitions_strategy if strategy is None else strategy
         if strategy is not None:
-            given["hoodie.compaction.strategy"] = strategy if isinstance(strategy, str) else "+".join(strategy)
+            given[named.strategy_key] = strategy if isinstance(strategy, str) else "+".join(strategy)
         return ServiceCall(
             self._source.storage,
             self._clock,
@@ -449,7 +568,9 @@ class Table:
         """Run a write, again if it is to be, and tell how far it is."""
         with progress(f"{request.operation} of {self.name}"):
             done = redone(once, on_conflict, self._clock)
-            compact_inline(self._service_call(None))
+            call = self._service_call(None)
+            compact_inline(call)
+            cluster_inline(call)
             return done
 
     def _delete_on_spark(self, keys: object, condition: str | None, request: WriteRequest) -> Commit | None:

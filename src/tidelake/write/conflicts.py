@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tidelake.errors import ConflictError
+from tidelake.errors import ConflictError, NotFoundError
 from tidelake.format.avro_arrow import arrow_schema
 from tidelake.format.avro_schema import parse_record
 from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata, WriteStat
@@ -65,9 +65,7 @@ def check_conflicts(
     for instant in now.completed_writes:
         if instant.requested_time not in before:
             _check_completed(footprint, instant, reader.commit(instant), keys)
-    for instant in now.pending:
-        if instant.pending_action == "clustering":
-            _check_clustering(footprint, instant, reader)
+    _check_clustering(footprint, now, reader)
 
 
 def check_undone(start: Timeline, now: Timeline, reader: TimelineReader) -> None:
@@ -121,6 +119,8 @@ def _check_completed(footprint: Footprint, instant: Instant, commit: CommitMetad
             raise _conflict(instant, commit, f"changed the file group {group[1]} of partition {group[0]!r}")
         if footprint.replaces_all or group[0] in footprint.replaced_partitions:
             raise _conflict(instant, commit, f"wrote into the partition {group[0]!r} that this write replaces")
+        if commit.operation_type == "CLUSTER":
+            continue  # its keys are those of files that are looked at themselves
         is_watched = footprint.inserts_anywhere or group[0] in footprint.inserted_partitions
         if is_watched and is_base(stat):
             key = keys.inserted(stat)
@@ -133,16 +133,30 @@ def _check_completed(footprint: Footprint, instant: Instant, commit: CommitMetad
                     raise _conflict(instant, commit, f"retired the file group {file_id} of partition {partition!r}")
 
 
-def _check_clustering(footprint: Footprint, instant: Instant, reader: TimelineReader) -> None:
-    plan = reader.record(RequestedReplaceMetadata, instant.requested_file_name).clustering_plan
-    for group in (plan.input_groups or ()) if plan else ():
-        for part in group.slices or ():
-            if footprint.group(part.partition_path, part.file_id) in footprint.groups:
-                raise ConflictError(
-                    f"a clustering is about to rewrite the file group {part.file_id}",
-                    instant=instant.requested_time,
-                    hint="wait until it has completed, or roll it back",
-                )
+def clustered_groups(timeline: Timeline, reader: TimelineReader) -> dict[tuple[str, str], str]:
+    """The file groups (partition path, file id) that pending clusterings are about to rewrite, with their instants."""
+    found: dict[tuple[str, str], str] = {}
+    for instant in timeline.pending:
+        if instant.pending_action != "clustering":
+            continue
+        try:
+            plan = reader.record(RequestedReplaceMetadata, instant.requested_file_name).clustering_plan
+        except NotFoundError:
+            continue  # withdrawn since the timeline was read
+        for group in (plan.input_groups or ()) if plan else ():
+            for part in group.slices or ():
+                found[(part.partition_path or "", part.file_id or "")] = instant.requested_time
+    return found
+
+
+def _check_clustering(footprint: Footprint, now: Timeline, reader: TimelineReader) -> None:
+    for (partition, file_id), instant in clustered_groups(now, reader).items():
+        if footprint.group(partition, file_id) in footprint.groups:
+            raise ConflictError(
+                f"a clustering is about to rewrite the file group {file_id}",
+                instant=instant,
+                hint="wait until it has completed; t.cluster() completes or withdraws one whose executor died",
+            )
 
 
 def is_base(stat: WriteStat) -> bool:

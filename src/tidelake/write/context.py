@@ -39,6 +39,8 @@ class WriteContext:
     event_time_field: str | None = None
     buckets: int | None = None
     """How many buckets each partition has, for tables of the BUCKET index; None is the SIMPLE index."""
+    held: frozenset[tuple[str, str]] = frozenset()
+    """File groups (partition path, file id) that a pending clustering is about to rewrite: new rows do not go there."""
 
     @cached_property
     def schema_text(self) -> str:

@@ -32,7 +32,7 @@ from tidelake.storage import Storage
 from tidelake.storage.paths import check_prefix
 from tidelake.timeline import Timeline
 from tidelake.write.blanks import may_have_blanks
-from tidelake.write.conflicts import Footprint, KeyChecks, is_base, is_new_base
+from tidelake.write.conflicts import Footprint, KeyChecks, clustered_groups, is_base, is_new_base
 from tidelake.write.context import FileOptions, WriteContext
 from tidelake.write.files import open_markers, put_markers
 from tidelake.write.lookup import revived_key, slice_of, with_unsettled
@@ -120,7 +120,7 @@ def delete_partitions(storage: Storage, clock: Clock, partitions: Sequence[str],
 
     def retire(transaction: Transaction) -> Commit:
         slices = old_slices(storage, source, transaction, partitions)
-        context = context_of(source.config, schema, transaction.instant, request)
+        context = context_of(source, schema, transaction, request)
         replaced = {part: tuple(s.file_id for s in found) for part, found in slices.items() if found}
         footprint = replace(footprint_of([], replaced), replaced_partitions=frozenset(partitions))
         return transaction.commit((), footprint, extra_metadata(context, request), replaced)
@@ -164,7 +164,7 @@ def _write(
     rows: pa.Table,
     request: WriteRequest,
 ) -> Commit:
-    context = context_of(source.config, schema, transaction.instant, request)
+    context = context_of(source, schema, transaction, request)
     replacing = request.operation in REPLACING
     moves = context.config.is_global and request.operation == "upsert"
     everywhere = moves or request.operation == "insert_overwrite_table"
@@ -298,10 +298,19 @@ def chosen(rows: pa.Table, here: npt.NDArray[np.int64], request: WriteRequest) -
     return Chosen(rows, here)
 
 
-def context_of(config: TableConfig, schema: pa.Schema, instant: str, request: WriteRequest) -> WriteContext:
+def context_of(source: TableSource, schema: pa.Schema, transaction: Transaction, request: WriteRequest) -> WriteContext:
     """What the tasks of a write know."""
-    merge = merge_spec(config, with_meta(schema))
-    return WriteContext(config, schema, merge, instant, request.files, request.event_time_field, config.buckets)
+    config = source.config
+    return WriteContext(
+        config,
+        schema,
+        merge_spec(config, with_meta(schema)),
+        transaction.instant,
+        request.files,
+        request.event_time_field,
+        config.buckets,
+        frozenset(clustered_groups(transaction.start, source.reader)),
+    )
 
 
 def old_slices(

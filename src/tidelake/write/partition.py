@@ -265,6 +265,8 @@ def _bucket_places(context: WriteContext, task: PartitionTask, rows: Chosen) -> 
 
 def is_small(file_slice: FileSlice, context: WriteContext) -> bool:
     """Whether new rows may fill a file group."""
+    if (file_slice.partition_path, file_slice.file_id) in context.held:
+        return False
     return (file_slice.base.size_bytes if file_slice.base else 0) < context.files.small_base_bytes
 
 

@@ -51,3 +51,19 @@ def test_services_audit_tells_by_its_exit_code(tidelake, table):
     """Nothing lost is 0."""
     ran = tidelake("services", "audit", table.path)
     assert (ran.code, "nothing is lost" in ran.out) == (0, True)
+
+
+def test_cluster_plans_schedules_runs(tidelake, table):
+    """A dry run shows reasons and writes nothing; a plan is scheduled and run apart, or both at once."""
+    ran = tidelake("cluster", table.path, "--dry-run", "--sort-by", "id", "--order", "hilbert")
+    assert (ran.code, ran.err) == (0, "")
+    assert "sorted by hilbert(id)" in ran.out
+    assert not table.clusterings()
+    one = ("--sort-by", "id", "--partition", "day=a")
+    made = tidelake("cluster", table.path, "--schedule", *one, "--format", "json").json()["instant"]
+    assert f"clustering {made} requested" in tidelake("services", "show", table.path).out
+    assert f"{made}: 1 file groups clustered" in tidelake("cluster", table.path, "--run", made).out
+    assert "file groups clustered" in tidelake("cluster", table.path, "--sort-by", "id", "--filter", "day <> 'a'").out
+    assert "nothing to cluster" in tidelake("cluster", table.path, "--sort-by", "id").out
+    assert tidelake("cluster", table.path, "--sort-by", "nope").code == 1
+    assert tidelake("cluster", table.path, "--order", "spiral").code == 2

@@ -19,14 +19,23 @@ from tidelake.format.avro_record import decode_record
 from tidelake.format.commit_metadata import CommitMetadata, WriteStat
 from tidelake.format.names import BaseFileName, State, parse_base_name, parse_log_name
 from tidelake.format.plans import CompactionOperation, CompactionPlan
-from tidelake.merge import merge_spec
-from tidelake.query import ScanPlan, TableSource, plan_slices, read_slice, table_schema
-from tidelake.schema import with_meta
+from tidelake.query import ScanPlan, TableSource, plan_slices, read_slice
 from tidelake.services.compaction.plan import CompactionPlanner, describe, encode_plan
 from tidelake.services.compaction.strategies import HUDI_NAMES
 from tidelake.services.compaction.trigger import compaction_due
 from tidelake.services.context import ServiceCall
-from tidelake.services.execution import Done, Executing, Token, carry_out, pending_plans, refuse_late
+from tidelake.services.execution import (
+    Done,
+    Executing,
+    Token,
+    again_if_schema_changed,
+    by_partition,
+    carry_out,
+    pending_plans,
+    refuse_late,
+    refuse_new_schema,
+    write_context,
+)
 from tidelake.services.kinds import COMPACTION
 from tidelake.services.planner import Outcome
 from tidelake.services.report import ServicePlan
@@ -42,8 +51,6 @@ from tidelake.write.transaction import Commit, recover
 
 _LOG = logging.getLogger("tidelake.services")
 _SYNC = b"tidelake-compact"
-_TRIES = 3
-"""How often a compaction starts anew because the table's schema changed under it."""
 
 
 def plan_compaction(call: ServiceCall, source: TableSource) -> Outcome:
@@ -171,16 +178,9 @@ def compaction_planner(call: ServiceCall, source: TableSource) -> CompactionPlan
 
 
 def _execute(call: ServiceCall, instant: str) -> Commit:
-    for _ in range(_TRIES - 1):
-        try:
-            return carry_out(call, COMPACTION, instant, _partitions, partial(_work, call), _check)
-        except _SchemaChangedError:
-            continue
-    return carry_out(call, COMPACTION, instant, _partitions, partial(_work, call), _check)
-
-
-class _SchemaChangedError(ConflictError):
-    """A writer added a column, or widened one, while the files were written."""
+    return again_if_schema_changed(
+        lambda: carry_out(call, COMPACTION, instant, _partitions, partial(_work, call), refuse_new_schema)
+    )
 
 
 def _partitions(plan: bytes) -> Iterable[str]:
@@ -194,36 +194,13 @@ def _operations(plan: bytes) -> tuple[CompactionOperation, ...]:
 def _work(call: ServiceCall, executing: Executing) -> Done:
     source = executing.source
     slices = _slices(source, _operations(executing.plan))
-    schema = table_schema(source).declared
-    context = WriteContext(
-        source.config,
-        schema,
-        merge_spec(source.config, with_meta(schema)),
-        executing.instant,
-        call.files,
-        source.config.event_time_field,
-        source.config.buckets,
-    )
+    context = write_context(call, executing)
     job = CompactionJob(plan_slices(source, slices).only(()), context, executing.claim, executing.token)
     current().stage("compact file groups", len(slices))
     sizes = [file_slice.size_bytes for file_slice in slices]
     stats = call.runner.run(call.storage, partial(compact_slice, job), slices, sizes)
-    by_partition: dict[str, tuple[WriteStat, ...]] = {}
-    for stat in stats:
-        part = stat.partition_path or ""
-        by_partition[part] = (*by_partition.get(part, ()), stat)
     current().stage("commit")
-    return Done(tuple(stats), CommitMetadata(by_partition, True, {"schema": context.schema_text}, 1, "COMPACT"))
-
-
-def _check(executing: Executing, timeline: Timeline) -> None:
-    """The table has the schema of its latest commit by requested time: this one must not hide a column."""
-    source = executing.source
-    now = TableSource(source.storage, source.config, timeline, source.reader)
-    if table_schema(now).declared != table_schema(source).declared:
-        raise _SchemaChangedError(
-            "a writer changed the table's schema while it was compacted", instant=executing.instant
-        )
+    return Done(tuple(stats), CommitMetadata(by_partition(stats), True, {"schema": context.schema_text}, 1, "COMPACT"))
 
 
 def _slices(source: TableSource, operations: tuple[CompactionOperation, ...]) -> list[FileSlice]:

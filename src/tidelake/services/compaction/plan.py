@@ -6,12 +6,15 @@ the head that publishes it, so no log can complete in between.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tidelake._limits import MIB
 from tidelake.filegroup import FileSlice
 from tidelake.format.plans import CompactionOperation, CompactionPlan
+from tidelake.query import TableSource
 from tidelake.services.kinds import COMPACTION, MARK, SOURCE
 from tidelake.services.planner import Outcome, ServicePlanner
-from tidelake.services.report import PlannedOperation, ServicePlan
+from tidelake.services.report import PlannedOperation, ServicePlan, describe_outcome
 from tidelake.services.strategy import Candidate
 
 PLAN_VERSION = 2
@@ -22,14 +25,9 @@ class CompactionPlanner(ServicePlanner):
 
     kind = COMPACTION
 
-    def work_in(self, file_slice: FileSlice) -> str | None:
-        """Its logs."""
-        if not file_slice.logs:
-            return None
-        size = sum(log.size_bytes for log in file_slice.logs)
-        base = "no base file" if file_slice.base is None else f"a base file of {file_slice.base.size_bytes:,} bytes"
-        count = len(file_slice.logs)
-        return f"{count} log{'s' if count > 1 else ''} of {size:,} bytes on {base}"
+    def work_in(self, source: TableSource, slices: Sequence[FileSlice]) -> Sequence[Candidate]:
+        """Those with logs."""
+        return [Candidate(file_slice, _reason(file_slice)) for file_slice in slices if file_slice.logs]
 
 
 def encode_plan(outcome: Outcome, strategy: str) -> CompactionPlan:
@@ -41,15 +39,7 @@ def encode_plan(outcome: Outcome, strategy: str) -> CompactionPlan:
 
 def describe(outcome: Outcome, instant: str | None) -> ServicePlan:
     """The plan as a user sees it."""
-    return ServicePlan(
-        COMPACTION.name,
-        instant,
-        tuple(_described(candidate) for candidate in outcome.chosen),
-        outcome.left,
-        outcome.window.source,
-        outcome.window.left,
-        outcome.window.instants,
-    )
+    return describe_outcome(COMPACTION.name, outcome, instant)
 
 
 def describe_record(plan: CompactionPlan, instant: str) -> ServicePlan:
@@ -88,13 +78,8 @@ def _operation(candidate: Candidate) -> CompactionOperation:
     )
 
 
-def _described(candidate: Candidate) -> PlannedOperation:
-    file_slice = candidate.file_slice
-    return PlannedOperation(
-        file_slice.partition_path,
-        file_slice.file_id,
-        None if file_slice.base is None else str(file_slice.base.name),
-        tuple(str(log.name) for log in file_slice.logs),
-        candidate.reason,
-        file_slice.size_bytes,
-    )
+def _reason(file_slice: FileSlice) -> str:
+    size = sum(log.size_bytes for log in file_slice.logs)
+    base = "no base file" if file_slice.base is None else f"a base file of {file_slice.base.size_bytes:,} bytes"
+    count = len(file_slice.logs)
+    return f"{count} log{'s' if count > 1 else ''} of {size:,} bytes on {base}"
