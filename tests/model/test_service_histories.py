@@ -1,5 +1,6 @@
 """Random lives of a table with compactions: planned by any strategy, by us and as Apache Hudi plans, run in any order,
-dying, rolled back, beside writers who began before them and end after them; and, once, an archived past.
+dying, rolled back, beside writers who began before them and end after them; with clusterings and restores between, and,
+once, an archived past.
 
 After every step
 - the rows, with the commit that wrote each, are those of the writes alone (a dict knows them);
@@ -67,6 +68,7 @@ class Life:
         self.tick = 0
         self.steps: list[str] = []
         self.is_archived = False
+        self.saved: tuple[str, Rows] | None = None
         first = self.world.open().insert(entries(*range(KEYS), ts=0))
         self.rows = {key: (f"{key}@0", 0, first.requested_time) for key in range(KEYS)}
 
@@ -74,8 +76,9 @@ class Life:
 
     def step(self) -> None:
         chosen = self.random.choices(
-            [self.write, self.plan, self.plan_as_hudi, self.run, self.die, self.take_back, self.nothing, self.past],
-            weights=[10, 5, 4, 6, 3, 1, 1, 1],
+            [self.write, self.plan, self.plan_as_hudi, self.run, self.die, self.take_back, self.nothing, self.past]
+            + [self.save_or_restore, self.cluster],
+            weights=[10, 5, 4, 6, 3, 1, 1, 1, 1, 1],
         )[0]
         self.steps.append(chosen.__name__)
         chosen()
@@ -190,9 +193,21 @@ class Life:
             if not instant.is_completed or instant.action == "replacecommit":
                 break
             done.append(instant.requested_time)
-        if len(done) > 6 and not self.is_archived:
+        if len(done) > 6 and not self.is_archived and self.saved is None:
             self.is_archived = True
             archive(self.world, done[: len(done) // 2])
+
+    def save_or_restore(self) -> None:
+        """Make a savepoint, or go back to it: services that were done since are undone."""
+        if self.saved is None:
+            self.saved = (self.world.open().savepoint().instant, self.rows)
+        else:
+            self.world.open().restore(self.saved[0])
+            self.rows = self.saved[1]
+
+    def cluster(self) -> None:
+        """File groups are replaced by others, logs and all; those of pending compactions stay."""
+        self.world.open().cluster()
 
     # -- what must be true
 
