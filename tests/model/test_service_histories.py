@@ -76,8 +76,10 @@ class Life:
 
     def step(self) -> None:
         chosen = self.random.choices(
-            [self.write, self.plan, self.plan_as_hudi, self.run, self.die, self.take_back, self.nothing, self.past]
-            + [self.save_or_restore, self.cluster],
+            [
+                *(self.write, self.plan, self.plan_as_hudi, self.run, self.die),
+                *(self.take_back, self.nothing, self.past, self.save_or_restore, self.cluster),
+            ],
             weights=[10, 5, 4, 6, 3, 1, 1, 1, 1, 1],
         )[0]
         self.steps.append(chosen.__name__)
