@@ -1,5 +1,6 @@
 """Random lives of a table with compactions: planned by any strategy, by us and as Apache Hudi plans, run in any order,
-dying, rolled back, beside writers who began before them and end after them; and, once, an archived past.
+dying, rolled back, beside writers who began before them and end after them; with clusterings and restores between, and,
+once, an archived past.
 
 After every step
 - the rows, with the commit that wrote each, are those of the writes alone (a dict knows them);
@@ -67,13 +68,19 @@ class Life:
         self.tick = 0
         self.steps: list[str] = []
         self.is_archived = False
+        self.saved: tuple[str, Rows] | None = None
+        first = self.world.open().insert(entries(*range(KEYS), ts=0))
+        self.rows = {key: (f"{key}@0", 0, first.requested_time) for key in range(KEYS)}
 
     # -- what may happen
 
     def step(self) -> None:
         chosen = self.random.choices(
-            [self.write, self.plan, self.plan_as_hudi, self.run, self.die, self.take_back, self.nothing, self.past],
-            weights=[8, 4, 2, 4, 3, 1, 1, 1],
+            [
+                *(self.write, self.plan, self.plan_as_hudi, self.run, self.die),
+                *(self.take_back, self.nothing, self.past, self.save_or_restore, self.cluster),
+            ],
+            weights=[10, 5, 4, 6, 3, 1, 1, 1, 1, 1],
         )[0]
         self.steps.append(chosen.__name__)
         chosen()
@@ -99,9 +106,9 @@ class Life:
 
     def _drawn_write(self) -> tuple[Callable[[tl.Table], Any], Rows]:
         tick, drawn = self.tick, self.random
-        keys = drawn.sample(range(KEYS), drawn.randint(1, 6))
+        keys = drawn.sample(range(KEYS), drawn.randint(1, 3))
         fresh = [key for key in keys if key not in self.rows]
-        kind = drawn.choice(["upsert", "upsert", "upsert", "delete", "insert", "overwrite", "drop", "empty"])
+        kind = drawn.choice([*["upsert"] * 8, "delete", "insert", "overwrite", "drop", "empty"])
         new = {key: (f"{key}@{tick}", tick, "") for key in keys}
         if kind == "delete":
             return lambda t: t.delete(keys), {k: v for k, v in self.rows.items() if k not in keys}
@@ -117,7 +124,7 @@ class Life:
             kept = {k: v for k, v in self.rows.items() if k % DAYS != day}
             return lambda t: t.delete_partitions([f"day=2026-01-{1 + day:02d}"]), kept
         if kind == "empty":
-            return lambda t: t.delete([10_000]), self.rows
+            return lambda t: t.upsert(entries(ts=tick)), self.rows
         return lambda t: t.upsert(entries(*keys, ts=tick)), {**self.rows, **new}
 
     def plan(self, table: tl.Table | None = None) -> None:
@@ -188,9 +195,21 @@ class Life:
             if not instant.is_completed or instant.action == "replacecommit":
                 break
             done.append(instant.requested_time)
-        if len(done) > 6 and not self.is_archived:
+        if len(done) > 6 and not self.is_archived and self.saved is None:
             self.is_archived = True
             archive(self.world, done[: len(done) // 2])
+
+    def save_or_restore(self) -> None:
+        """Make a savepoint, or go back to it: services that were done since are undone."""
+        if self.saved is None:
+            self.saved = (self.world.open().savepoint().instant, self.rows)
+        else:
+            self.world.open().restore(self.saved[0])
+            self.rows = self.saved[1]
+
+    def cluster(self) -> None:
+        """File groups are replaced by others, logs and all; those of pending compactions stay."""
+        self.world.open().cluster()
 
     # -- what must be true
 

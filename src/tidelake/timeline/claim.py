@@ -139,9 +139,10 @@ def end_claim(storage: Storage, instant: str) -> None:
 
 def _lives(storage: Storage, clock: Clock, claim: Claim, dead_after_ms: int) -> bool:
     since_ms = alive_since_ms(storage, clock, dead_after_ms)
-    for path in (f"{HEARTBEAT_DIR}/{claim.instant}", claim.path):
+    for path in (f"{HEARTBEAT_DIR}/{claim.instant}", claim.path):  # a fresh claim may have an old one's heartbeat
         with suppress(NotFoundError):
-            return storage.head(path).modified_ms >= since_ms
+            if storage.head(path).modified_ms >= since_ms:
+                return True
     return False
 
 

@@ -322,3 +322,20 @@ def test_service_interleaved_with_another_changes_no_row(name: str) -> None:
             check_ended(world, world.rows, may_leave_condemned=True)
         except (AssertionError, tl.TidelakeError) as error:
             raise AssertionError(f"seed {seed}, {results}: {error}") from error
+
+
+def test_fresh_claim_beside_an_old_heartbeat_is_alive() -> None:
+    """An executor that has just claimed a plan, whose heartbeat is still that of a dead one, is left alone."""
+    world, plan = planned()
+    world.storage.put(f"{HEARTBEAT_DIR}/{plan}", b"")
+    world.clock.advance(EXPIRED_S)
+    told: list[str] = []
+
+    def others(number: int, verb: str, path: str) -> None:
+        if verb == "put" and path == f"{HEARTBEAT_DIR}/{plan}" and not told:
+            with pytest.raises(tl.ConflictError, match="being carried out"):
+                world.open().run_compaction(plan)
+            told.append(path)
+
+    assert world.open(FaultyStorage(world.storage, clock=world.clock, on_operation=others)).run_compaction(plan)
+    assert told

@@ -288,3 +288,17 @@ def test_planner_takes_work_back_that_a_taken_back_overwrite_had_hidden() -> Non
     found = dry(world)
     assert found is not None
     assert [op.partition_path for op in found.operations] == ["day=p0", "day=p1"]
+
+
+def test_planner_takes_work_back_that_a_restored_overwrite_had_hidden() -> None:
+    """The same by a restore: the cursor has passed the commits whose groups are back."""
+    world = filled()
+    last = world.open().upsert(rows(0, 10, ts=2))
+    world.open().savepoint(last.requested_time)
+    world.open().insert_overwrite(rows(1, 11, ts=3))
+    assert world.open().schedule_compaction() is None
+    world.open().restore(last.requested_time)
+    found = dry(world)
+    assert found is not None
+    assert [op.partition_path for op in found.operations] == ["day=p0", "day=p1"]
+    assert found.partition_source.startswith("full_fallback:")
