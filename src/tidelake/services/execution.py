@@ -288,6 +288,10 @@ def _plan_bytes(storage: Storage, source: TableSource, kind: ServiceKind, reques
     try:
         return storage.get(f"{source.config.timeline_dir}/{name}")
     except NotFoundError:
+        if any(requested in source.reader.targets(taker) for taker in source.timeline.takers):
+            raise ConflictError(
+                f"the plan {requested} was taken back", instant=requested, table=storage.uri, hint="plan anew"
+            ) from None
         raise InvalidError(
             f"there is no plan of a {kind.name} at {requested!r}", value=requested, table=storage.uri
         ) from None
