@@ -246,3 +246,16 @@ def test_restore_race_with_another_process_ends_in_the_savepoint_or_on_top_of_it
         ends.add(found == then)
     assert True in ends
     assert (False in ends) == (other == "upsert")
+
+
+def test_restore_takes_plans_back_and_their_executors_are_told() -> None:
+    """Whoever was about to carry such a plan out gets a conflict, and plans anew."""
+    world = World()
+    world.upsert(1, 2)
+    world.upsert(1)
+    saved = world.table.savepoint().instant
+    instant = world.table.schedule_compaction()
+    world.table.restore(saved)
+    with pytest.raises(ConflictError, match=instant):
+        world.table.run_compaction(instant)
+    assert world.table.compact() is not None
