@@ -250,7 +250,7 @@ def test_restore_race_with_another_process_ends_in_the_savepoint_or_on_top_of_it
 
 def test_restore_takes_plans_back_and_their_executors_are_told() -> None:
     """Whoever was about to carry such a plan out gets a conflict, and plans anew."""
-    world = World()
+    world = World(table_type=MOR)
     world.upsert(1, 2)
     world.upsert(1)
     saved = world.table.savepoint().instant
