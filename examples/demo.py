@@ -81,6 +81,11 @@ def pipeline(spark: SparkSession, folder: str) -> bool:
     compacted = table.compact()
     behind = table.scan().count() - table.scan(mode="read_optimized").count()
     print(f"  done: {len(compacted.stats)} file groups; the read-optimised view lacks {behind} rows")
+    say("What the table no longer needs, once one version of each file is enough:")
+    cleaned = table.clean(policy="KEEP_LATEST_FILE_VERSIONS", retain=1)
+    print(f"  {len(cleaned.files)} files, {cleaned.size_bytes:,} bytes, are removed")
+    for decision in table.run_services():
+        print(f"  the service runner finds, afterwards: {decision}")
 
     say("Some rows, merged in this process without a JVM:")
     tidelake_command(["read", folder, "--filter", "trip < 5", "--limit", "5"])

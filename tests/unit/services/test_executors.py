@@ -29,7 +29,7 @@ from unit.write.interleave import Scheduler, make_deterministic
 
 Act = Callable[[tl.Table], object]
 STEP = 1 if IS_DEEP else 4
-SAMPLES = 500 if IS_DEEP else 6
+SAMPLES = 500 if IS_DEEP else 45
 
 
 @pytest.fixture(autouse=True)
