@@ -501,7 +501,7 @@ def test_user_withdraws_a_plan_and_writers_go_on() -> None:
     made.upsert(rows((1, "x", 1000)))
     with pytest.raises(ConflictError):
         made.withdraw_clustering(instant)
-    with pytest.raises(InvalidError):
+    with pytest.raises(ConflictError):
         made.run_clustering(instant)
     assert isinstance(made.cluster(), Commit)
 
