@@ -75,10 +75,11 @@ class Partitioned:
         for stat in stats:
             by_partition.setdefault(stat.partition_path or "", []).append(stat)
         metadata = CommitMetadata({p: tuple(s) for p, s in by_partition.items()}, False, extra, 1, operation)
-        config = tl.open_table(str(self.path)).config
+        table = tl.open_table(str(self.path))
+        said = intent(table.config, operation, table.timeline)
         begun = {
             State.REQUESTED: b"",
-            State.INFLIGHT: CommitMetadata({}, False, intent(config, operation), 1, operation).encode(_SYNC),
+            State.INFLIGHT: CommitMetadata({}, False, said, 1, operation).encode(_SYNC),
         }
         for state, content in begun.items():
             _put(f"{self.path}/{TIMELINE_DIR}/{TimelineName(instant, 'deltacommit', state)}", content)

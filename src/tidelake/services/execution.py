@@ -190,17 +190,20 @@ def by_partition(stats: Iterable[WriteStat]) -> dict[str, tuple[WriteStat, ...]]
     return found
 
 
-def _refresh_state(source: TableSource) -> None:
+def _refresh_state(source: TableSource, *, is_incremental: bool) -> None:
     """Store the table state as of now: the next full plan, or scan of many partitions, lists nothing.
+
+    The first one is made from a listing of the whole table, so only after a plan that looked at all of it, too.
 
     It is derived: that it cannot be stored is no reason to say that the service failed.
     """
     with suppress(TidelakeError):
         now = source.refresh()
         state = load_state(now.storage, now.config, now.timeline, now.reader)
-        if state is None:
+        if state is None and not is_incremental:
             state = build_state(now.storage, now.config, now.timeline, now.reader)
-        save_state(now.storage, state)
+        if state is not None:
+            save_state(now.storage, state)
 
 
 def refuse_late(storage: Storage, claim: Claim, path: str) -> None:
@@ -279,7 +282,8 @@ def _complete(
             return _commit_of(source, found)
         delete_markers(call.storage, claim.instant)
         end_claim(call.storage, claim.instant)
-    _refresh_state(source)
+    facts = kind.facts(executing.plan)
+    _refresh_state(source, is_incremental=facts is not None and facts.is_incremental)
     return Commit(claim.instant, published.completion or "", kind.operation, done.stats)
 
 

@@ -30,6 +30,8 @@ class PlanFacts:
     is_ours: bool
     layout: str = ""
     """Of a clustering: how it sorts, and by what; empty if it does not."""
+    is_incremental: bool = False
+    """Whether it looked only at what changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,9 @@ def _compaction_facts(data: bytes) -> PlanFacts | None:
     if plan is None:
         return None
     groups = frozenset((op.partition_path or "", op.file_id or "") for op in plan.operations or ())
-    return PlanFacts(groups, frozenset(plan.missing_schedule_partitions or ()), MARK in (plan.extra_metadata or {}))
+    extra = plan.extra_metadata or {}
+    missing = frozenset(plan.missing_schedule_partitions or ())
+    return PlanFacts(groups, missing, MARK in extra, is_incremental=extra.get(SOURCE) == "incremental")
 
 
 def _clustering_facts(data: bytes) -> PlanFacts | None:
@@ -66,7 +70,8 @@ def _clustering_facts(data: bytes) -> PlanFacts | None:
     missing = frozenset(plan.missing_schedule_partitions or ())
     params = (plan.strategy.strategy_params if plan.strategy else None) or {}
     layout = layout_text(CLUSTERING_SORT_COLUMNS.of(params), CLUSTERING_ORDER.of(params))
-    return PlanFacts(groups, missing, MARK in (plan.extra_metadata or {}), layout)
+    extra = plan.extra_metadata or {}
+    return PlanFacts(groups, missing, MARK in extra, layout, extra.get(SOURCE) == "incremental")
 
 
 def layout_text(columns: Sequence[str], order: str) -> str:

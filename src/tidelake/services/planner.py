@@ -95,9 +95,7 @@ class ServicePlanner(ABC):
 
     def _slices(self, source: TableSource, window: Window, left: dict[str, str]) -> Iterator[FileSlice]:
         """The latest slices of the partitions that the strategy lets through; the others are noted as left."""
-        view = TableView(
-            source.storage, source.config, source.timeline, source.reader, checked=frozenset(window.instants)
-        )
+        view = TableView(source.storage, source.config, source.timeline, source.reader, checked=window.read)
         state = None
         if window.partitions is None:
             state = load_state(source.storage, source.config, source.timeline, source.reader)

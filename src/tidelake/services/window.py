@@ -28,6 +28,7 @@ from tidelake.services.cursor import Cursor
 from tidelake.services.kinds import COMPACTION, PlanFacts, ServiceKind
 from tidelake.storage import Storage
 from tidelake.timeline import WRITE_ACTIONS, Instant, Timeline, TimelineReader
+from tidelake.write.conflicts import is_log
 from tidelake.write.intent import only_bases
 
 INCREMENTAL, FULL = "incremental", "full"
@@ -53,6 +54,8 @@ class Window:
     last: ServiceRun | None
     instants: tuple[str, ...] = ()
     """The commits in the window, by requested time."""
+    read: frozenset[str] = frozenset()
+    """Those of them that had to be read."""
 
     @property
     def last_times(self) -> tuple[str, str] | None:
@@ -101,10 +104,10 @@ class WindowFinder:
         if undone is not None:
             return self._fallback(f"{undone} took writes back", last)
         try:
-            touched, instants = self._touched_since(left)
+            touched, instants, read = self._touched_since(left)
         except TidelakeError as error:
             return self._fallback(f"a commit cannot be read: {error.message}", last)
-        return Window(INCREMENTAL, carried | touched, left, last, instants)
+        return Window(INCREMENTAL, carried | touched, left, last, instants, read)
 
     def _fallback(self, reason: str, last: ServiceRun | None) -> Window:
         return Window(f"full_fallback:{reason}", None, None, last)
@@ -172,23 +175,25 @@ class WindowFinder:
             return True  # what it took back is not known
         return target is not None and target.action == "replacecommit"
 
-    def _touched_since(self, left: str) -> tuple[frozenset[str], tuple[str, ...]]:
+    def _touched_since(self, left: str) -> tuple[frozenset[str], tuple[str, ...], frozenset[str]]:
         touched: set[str] = set()
         instants: list[str] = []
+        read: set[str] = set()
         for instant in self._timeline.completed_writes:
             if (instant.completion_time or "") < left or instant.pending_action == self._kind.action:
                 continue
             instants.append(instant.requested_time)
             if self._makes_no_work(instant):
                 continue
-            touched |= self._partitions_of(self._reader.commit(instant))
+            read.add(instant.requested_time)
+            touched |= self._partitions_of(instant.requested_time, self._reader.commit(instant))
         for archived in self._archived_since(left, WRITE_ACTIONS):
             if archived.plan is not None and self._kind.facts(archived.plan) is not None:
                 continue
             instants.append(archived.requested_time)
             cls = ReplaceCommitMetadata if archived.action == "replacecommit" else CommitMetadata
-            touched |= self._partitions_of(decode_record(cls, archived.metadata or b""))
-        return frozenset(touched), tuple(instants)
+            touched |= self._partitions_of(archived.requested_time, decode_record(cls, archived.metadata or b""))
+        return frozenset(touched), tuple(instants), frozenset(read)
 
     def _makes_no_work(self, instant: Instant) -> bool:
         """Whether a write said, when it began, that it would make no log: told without reading what it did."""
@@ -200,9 +205,10 @@ class WindowFinder:
         except NotFoundError:
             return False
 
-    @staticmethod
-    def _partitions_of(commit: CommitMetadata) -> set[str]:
-        found = {stat.partition_path or "" for stat in commit.stats}
+    def _partitions_of(self, instant: str, commit: CommitMetadata) -> set[str]:
+        """The partitions in which a commit may have made work; statistics of ours say exactly which files it wrote."""
+        needs_logs = self._kind is COMPACTION and commit.is_ours(instant)
+        found = {stat.partition_path or "" for stat in commit.stats if not needs_logs or is_log(stat)}
         if isinstance(commit, ReplaceCommitMetadata):
             found |= set(commit.partition_to_replace_file_ids or {})
         return found

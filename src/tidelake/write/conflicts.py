@@ -16,7 +16,7 @@ from tidelake.errors import ConflictError, NotFoundError
 from tidelake.format.avro_arrow import arrow_schema
 from tidelake.format.avro_schema import parse_record
 from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata, WriteStat
-from tidelake.format.names import parse_base_name
+from tidelake.format.names import parse_base_name, parse_log_name
 from tidelake.format.plans import RequestedReplaceMetadata
 from tidelake.index.bucket import DIGITS
 from tidelake.schema import without_meta
@@ -162,6 +162,11 @@ def _check_clustering(footprint: Footprint, now: Timeline, reader: TimelineReade
 def is_base(stat: WriteStat) -> bool:
     """Whether a file is a base file. These have all new keys: on copy-on-write tables small groups are filled, too."""
     return parse_base_name((stat.path or "").rpartition("/")[2]) is not None
+
+
+def is_log(stat: WriteStat) -> bool:
+    """Whether a file is a log."""
+    return parse_log_name((stat.path or "").rpartition("/")[2]) is not None
 
 
 def is_new_base(stat: WriteStat) -> bool:

@@ -27,7 +27,7 @@ from tidelake.timeline.claim import alive_since_ms
 from tidelake.timeline.transitions import HEARTBEAT_DIR, Publication, Published, Transitions
 from tidelake.write.conflicts import Footprint, KeyChecks, check_conflicts, check_schema, check_undone
 from tidelake.write.heartbeat import beating
-from tidelake.write.intent import intent
+from tidelake.write.intent import intent, refuse_broken_intent
 from tidelake.write.metadata_table import retire_metadata_table
 from tidelake.write.restoring import finish_restore
 from tidelake.write.rollback import delete_markers, finish_rollback, marked_files, rollback
@@ -143,7 +143,8 @@ class Transaction:
         """The number of the turn that made it true."""
         self._moves = Transitions(start.storage, start.config, start.clock, lock)
         self._reader = TimelineReader(start.storage, start.config)
-        profile = CommitMetadata({}, False, intent(start.config, start.operation), 1, start.operation).encode(_SYNC)
+        self._said = intent(start.config, start.operation, start.schema_known)
+        profile = CommitMetadata({}, False, self._said, 1, start.operation).encode(_SYNC)
         requested = RequestedReplaceMetadata(version=None).encode(_SYNC) if start.action == "replacecommit" else b""
         self.instant, self.start = self._moves.begin(start.action, requested, profile)
 
@@ -156,6 +157,7 @@ class Transaction:
         keys: KeyChecks = _NO_KEYS,
     ) -> Commit:
         """Make the write true, or raise ConflictError with nothing visible."""
+        refuse_broken_intent(self._said, stats)
         self._reconcile(stats)
         metadata = self._metadata(stats, extra, replaced)
 

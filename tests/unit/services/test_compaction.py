@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import tidelake as tl
-from tidelake.errors import InvalidError
+from tidelake.errors import ConflictError, InvalidError
 from tidelake.format.avro_record import decode_record
 from tidelake.format.plans import CompactionPlan
 from tidelake.services.strategy import Candidate, ServiceConfig
@@ -317,7 +317,7 @@ def test_audit_notices_a_table_state_that_is_wrong_and_makes_it_anew() -> None:
     table = make(storage)
     table.insert(rows(range(8), 1))
     table.upsert(rows(range(8), 2))
-    table.compact()
+    table.compact(strategy="everything")
     assert list(storage.list_files(".hoodie/.tidelake/state"))
     assert table.audit_services().is_clean
     victim = table.files()[0].base.path
@@ -336,10 +336,45 @@ def test_full_plans_start_from_the_table_state() -> None:
     table = make(storage)
     table.insert(rows(range(8), 1))
     table.upsert(rows(range(8), 2))
-    table.compact()
+    table.compact(strategy="everything")
     table.upsert(rows([1], 3))
     storage.reset()
     plan = table.compact(dry_run=True, strategy="everything")
     assert plan.partition_source == "full"
     assert [op.partition_path for op in plan.operations] == ["day=2026-01-02"]
     assert storage.count("list_dir", prefix="day=") + storage.count("list_files", prefix="day=") == 0
+
+
+@pytest.mark.parametrize("options", [{}, BUCKETS])
+def test_a_load_of_many_partitions_is_not_looked_at(options: dict) -> None:
+    """The first plan of a table reads and lists what has logs, however many partitions were loaded before."""
+    storage = FaultyStorage(MemoryStorage("mem"))
+    table = make(storage, options=options)
+    table.bulk_insert(rows(range(40), 1))
+    load = table.timeline.completed_writes[0]
+    table.upsert(rows([0], 2))
+    fresh = tl.open_table("mem", storage=storage, clock=ManualClock())
+    storage.reset()
+    assert len(fresh.compact(dry_run=True).operations) == 1
+    assert storage.count("list_dir", prefix="day=") == 1
+    assert storage.count("get", prefix=f".hoodie/timeline/{load.requested_time}_") == 0
+
+
+def test_a_first_load_that_was_not_the_first_is_told() -> None:
+    """With buckets the rows of a second load go to logs, which it had said it would not make: it is redone."""
+    storage = MemoryStorage("mem")
+    make(storage, options=BUCKETS)
+    done: list[object] = []
+
+    def meanwhile(number: int, verb: str, path: str) -> None:
+        if verb == "put_if_absent" and "/.heartbeat/" in path and not done:
+            done.append("begun")
+            tl.open_table("mem", storage=storage, clock=ManualClock(seed=3)).bulk_insert(rows(range(8), 1))
+
+    late = tl.open_table("mem", storage=FaultyStorage(storage, on_operation=meanwhile), clock=ManualClock(seed=4))
+    with pytest.raises(ConflictError):
+        late.bulk_insert(rows(range(8, 16), 1))
+    assert late.bulk_insert(rows(range(8, 16), 1)).rows_written == 8
+    assert len(content(late)) == 16
+    assert late.compact() is not None
+    assert late.audit_services().is_clean
