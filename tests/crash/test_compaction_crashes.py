@@ -19,6 +19,7 @@ from model.one_thread import in_one_thread
 from tidelake.storage import Fault, FaultyStorage, MemoryStorage, SimulatedCrash, Storage
 from tidelake.testing import ManualClock
 from tidelake.timeline.claim import CLAIM_DIR
+from tidelake.timeline.head import STAGED_DIR
 from tidelake.write.transaction import recover
 
 Seen = list[tuple[Any, ...]]
@@ -139,6 +140,9 @@ def _examine(world: World, told: str, writes_first: bool) -> bool:
         assert [row[:3] for row in expected if row[0] in (1, 9)] == [(1, "during", 9), (9, "new", 1)]
     world.clock.advance(EXPIRED_S)
     world.open(FaultyStorage(storage, clock=world.clock, on_operation=Watch(storage, expected))).compact()
+    if list(storage.list_files(STAGED_DIR)):
+        # What was staged for a turn that was lost goes with the next turn, and the compaction may have had none.
+        world.open().drop_savepoint(world.open().savepoint().instant)
     if not writes_first:
         found = sorted(tuple(row[name] for name in COLUMNS) for row in reading.to_arrow().to_pylist())
         assert found == expected, "P3: a reader lost its snapshot"
