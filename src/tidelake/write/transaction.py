@@ -86,10 +86,9 @@ def in_transaction(start: WriteStart, run: Callable[[Transaction], Commit]) -> C
     lock = make_lock(start.options.lock, start.storage, start.clock)
     recover(start.storage, start.config, start.clock, start.options, lock)
     transaction = Transaction(start, lock)
-    try:
-        check_undone(transaction.start, transaction.start, TimelineReader(start.storage, start.config))
-    except ConflictError:
-        # A rollback of what this write would be made on top of was decided, and its process died: it goes first.
+    if _is_being_undone(transaction.start, TimelineReader(start.storage, start.config)):
+        # A rollback or restore of what this write would be made on top of was decided, and its process died before others
+        # could see its plan: it goes first.
         transaction.abort()
         recover(start.storage, start.config, start.clock, start.options, lock)
         transaction = Transaction(start, lock)
@@ -107,6 +106,17 @@ def in_transaction(start: WriteStart, run: Callable[[Transaction], Commit]) -> C
     if start.options.state_turns and transaction.turn and transaction.turn % start.options.state_turns == 0:
         keep_state(start.storage, start.config, TimelineReader(start.storage, start.config))
     return done
+
+
+def _is_being_undone(timeline: Timeline, reader: TimelineReader) -> bool:
+    """Whether something that completed is being taken back. What a published restore names does not count any more."""
+    if any(taker.action == "restore" and not taker.is_completed for taker in timeline.takers):
+        return True
+    try:
+        check_undone(timeline, timeline, reader)
+    except ConflictError:
+        return True
+    return False
 
 
 class _RepeatedError(Exception):
