@@ -33,14 +33,14 @@ from tidelake.filegroup import FileSlice, PartitionCodec, TableView
 from tidelake.filegroup.listing import list_partitions
 from tidelake.format.avro_record import decode_record
 from tidelake.format.commit_metadata import ReplaceCommitMetadata, WriteStat
-from tidelake.format.names import BaseFileName, State, parse_base_name, parse_log_name
+from tidelake.format.names import BaseFileName, parse_base_name, parse_log_name
 from tidelake.format.plans import ClusteringPlan, RequestedReplaceMetadata, SliceInfo
 from tidelake.index import bucket_file_id, bucket_of
 from tidelake.query import ScanPlan, TableSource, plan_slices, read_slice, table_schema
 from tidelake.query.filters import parse_filter
 from tidelake.query.prune import FilterConstraint
 from tidelake.services.clustering.order import Numbers, check_columns, row_order
-from tidelake.services.clustering.plan import ClusteringPlanner, Layout, describe, encode_plan
+from tidelake.services.clustering.plan import ClusteringPlanner, Layout, encode_plan
 from tidelake.services.clustering.strategies import HUDI_NAMES, InPartitions
 from tidelake.services.clustering.trigger import clustering_due
 from tidelake.services.context import ServiceCall
@@ -51,23 +51,22 @@ from tidelake.services.execution import (
     again_if_schema_changed,
     by_partition,
     carry_out,
-    pending_plans,
     refuse_new_schema,
     write_context,
 )
 from tidelake.services.kinds import CLUSTERING
 from tidelake.services.planner import Outcome
 from tidelake.services.report import ServicePlan
+from tidelake.services.schedule import run_oldest, run_waiting, schedule
 from tidelake.services.strategy import Composed, make_strategy
 from tidelake.services.withdraw import withdraw
 from tidelake.storage import Storage
 from tidelake.timeline import Timeline
-from tidelake.timeline.transitions import Publication, Published
 from tidelake.write.base_stream import write_base_stream
 from tidelake.write.conflicts import Footprint, check_undone
 from tidelake.write.context import WriteContext
 from tidelake.write.files import join, put_markers
-from tidelake.write.transaction import Commit, recover
+from tidelake.write.transaction import Commit
 
 _LOG = logging.getLogger("tidelake.services")
 _TAKEN_ROWS = 262_144
@@ -84,41 +83,16 @@ def schedule_clustering(call: ServiceCall, *, dry_run: bool = False) -> ServiceP
     """Publish a plan; None if there is nothing to cluster. A dry run writes nothing."""
     source = call.source()
     check_columns(table_schema(source).schema, clustering_planner(call, source).wanted.columns)
-    if dry_run:
-        outcome = clustering_planner(call, source).run(source)
-        return describe(outcome, None) if outcome.chosen else None
-    current().stage("plan")
-    recover(call.storage, source.config, call.clock, call.writer, call.lock())
-    made: list[Outcome] = []
 
-    def decide(timeline: Timeline) -> Publication | Published:
-        now = TableSource(source.storage, source.config, timeline, source.reader)
-        planner = clustering_planner(call, now)
-        outcome = planner.run(now)
-        made[:] = [outcome]
-        if not outcome.chosen:
-            planner.keep(now, outcome)
-            return Published("", None, "")
-        plan = encode_plan(call.storage, planner, outcome, _strategy_name(call, now))
-        return Publication(CLUSTERING.action, State.REQUESTED, None, lambda _: plan)
+    def encoded(planner: ClusteringPlanner, outcome: Outcome) -> bytes:
+        return encode_plan(call.storage, planner, outcome, _strategy_name(call, source))
 
-    published = call.moves(source).publish(decide)
-    return describe(made[-1], published.instant) if published.instant else None
+    return schedule(call, source, clustering_planner, encoded, dry_run=dry_run)
 
 
 def run_clustering(call: ServiceCall, instant: str | None = None) -> Commit | None:
     """Carry out a plan: the one of an instant, or the oldest one that nobody is at; None if there is none."""
-    if instant is not None:
-        return _execute(call, instant)
-    refused: ConflictError | None = None
-    for pending in pending_plans(call.source().timeline, CLUSTERING):
-        try:
-            return _execute(call, pending.requested_time)
-        except ConflictError as error:
-            refused = error
-    if refused is not None:
-        raise refused
-    return None
+    return run_oldest(call, CLUSTERING, _execute) if instant is None else _execute(call, instant)
 
 
 def cluster(call: ServiceCall) -> Commit | None:
@@ -127,12 +101,7 @@ def cluster(call: ServiceCall) -> Commit | None:
     A plan that waits and whose file groups have changed is withdrawn, and its work planned anew. Returns the last commit;
     None if there was nothing to do.
     """
-    done: Commit | None = None
-    for pending in pending_plans(call.source().timeline, CLUSTERING):
-        try:
-            done = _execute(call, pending.requested_time)
-        except ConflictError:
-            continue  # withdrawn; or its executor lives: its file groups are left for later
+    done = run_waiting(call, CLUSTERING, _execute)
     plan = schedule_clustering(call)
     return done if plan is None or plan.instant is None else _execute(call, plan.instant)
 

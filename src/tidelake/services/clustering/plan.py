@@ -40,7 +40,6 @@ from tidelake.format.plans import (
 from tidelake.query import TableSource
 from tidelake.services.kinds import CLUSTERING, MARK, SOURCE, layout_text
 from tidelake.services.planner import Outcome, ServicePlanner
-from tidelake.services.report import ServicePlan, describe_outcome
 from tidelake.services.strategy import Candidate, ServiceConfig
 from tidelake.storage import Storage
 
@@ -185,11 +184,6 @@ def encode_plan(storage: Storage, planner: ClusteringPlanner, outcome: Outcome, 
 
 
 _SYNC = b"tidelake-cluster"
-
-
-def describe(outcome: Outcome, instant: str | None) -> ServicePlan:
-    """The plan as a user sees it."""
-    return describe_outcome(CLUSTERING.name, outcome, instant)
 
 
 def _group(storage: Storage, layout: Layout, group: Sequence[Candidate]) -> ClusteringGroup:

@@ -12,15 +12,15 @@ from functools import partial
 
 from tidelake._progress import current
 from tidelake.config import COMPACT_INLINE, COMPACTION_STRATEGY, TableType
-from tidelake.errors import ConflictError, InvalidError, MissingFileError, TidelakeError
+from tidelake.errors import InvalidError, MissingFileError, TidelakeError
 from tidelake.filegroup import BaseFile, FileSlice, LogFile
 from tidelake.filegroup.listing import list_partitions
 from tidelake.format.avro_record import decode_record
 from tidelake.format.commit_metadata import CommitMetadata, WriteStat
-from tidelake.format.names import BaseFileName, State, parse_base_name, parse_log_name
+from tidelake.format.names import BaseFileName, parse_base_name, parse_log_name
 from tidelake.format.plans import CompactionOperation, CompactionPlan
 from tidelake.query import ScanPlan, TableSource, plan_slices, read_slice
-from tidelake.services.compaction.plan import CompactionPlanner, describe, encode_plan
+from tidelake.services.compaction.plan import CompactionPlanner, encode_plan
 from tidelake.services.compaction.strategies import HUDI_NAMES
 from tidelake.services.compaction.trigger import compaction_due
 from tidelake.services.context import ServiceCall
@@ -31,7 +31,6 @@ from tidelake.services.execution import (
     again_if_schema_changed,
     by_partition,
     carry_out,
-    pending_plans,
     refuse_late,
     refuse_new_schema,
     write_context,
@@ -39,65 +38,30 @@ from tidelake.services.execution import (
 from tidelake.services.kinds import COMPACTION
 from tidelake.services.planner import Outcome
 from tidelake.services.report import ServicePlan
+from tidelake.services.schedule import run_oldest, run_waiting, schedule
 from tidelake.services.strategy import make_strategy
 from tidelake.storage import Storage
-from tidelake.timeline import Timeline
 from tidelake.timeline.claim import Claim
-from tidelake.timeline.transitions import Publication, Published
 from tidelake.write.base_stream import write_base_stream
 from tidelake.write.context import WriteContext
 from tidelake.write.files import put_markers
-from tidelake.write.transaction import Commit, recover
+from tidelake.write.transaction import Commit
 
 _LOG = logging.getLogger("tidelake.services")
 _SYNC = b"tidelake-compact"
-
-
-def plan_compaction(call: ServiceCall, source: TableSource) -> Outcome:
-    """What a compaction would take now."""
-    return compaction_planner(call, source).run(source)
 
 
 def schedule_compaction(call: ServiceCall, *, dry_run: bool = False) -> ServicePlan | None:
     """Publish a plan; None if there is nothing to compact. A dry run writes nothing."""
     source = call.source()
     _refuse_copy_on_write(source)
-    if dry_run:
-        outcome = plan_compaction(call, source)
-        return describe(outcome, None) if outcome.chosen else None
-    current().stage("plan")
-    recover(call.storage, source.config, call.clock, call.writer, call.lock())
-    made: list[Outcome] = []
-
-    def decide(timeline: Timeline) -> Publication | Published:
-        now = TableSource(source.storage, source.config, timeline, source.reader)
-        planner = compaction_planner(call, now)
-        outcome = planner.run(now)
-        made[:] = [outcome]
-        if not outcome.chosen:
-            planner.keep(now, outcome)
-            return Published("", None, "")
-        plan = encode_plan(outcome, COMPACTION_STRATEGY.of(planner.config.options))
-        return Publication(COMPACTION.action, State.REQUESTED, None, lambda _: plan.encode(_SYNC))
-
-    published = call.moves(source).publish(decide)
-    return describe(made[-1], published.instant) if published.instant else None
+    return schedule(call, source, compaction_planner, _encoded, dry_run=dry_run)
 
 
 def run_compaction(call: ServiceCall, instant: str | None = None) -> Commit | None:
     """Carry out a plan: the one of an instant, or the oldest one that nobody is at; None if there is none."""
-    if instant is not None:
-        return _execute(call, instant)
-    source = _with_last_turn(call)
-    live: ConflictError | None = None
-    for pending in pending_plans(source.timeline, COMPACTION):
-        try:
-            return _execute(call, pending.requested_time)
-        except ConflictError as error:
-            live = error
-    if live is not None:
-        raise live
-    return None
+    _refuse_copy_on_write(call.source())
+    return run_oldest(call, COMPACTION, _execute) if instant is None else _execute(call, instant)
 
 
 def compact(call: ServiceCall) -> Commit | None:
@@ -105,23 +69,14 @@ def compact(call: ServiceCall) -> Commit | None:
 
     Returns the last commit; None if there was nothing to do.
     """
-    source = _with_last_turn(call)
-    done: Commit | None = None
-    for pending in pending_plans(source.timeline, COMPACTION):
-        try:
-            done = _execute(call, pending.requested_time)
-        except ConflictError:
-            continue  # its executor lives: its file groups are left for later
+    _refuse_copy_on_write(call.source())
+    done = run_waiting(call, COMPACTION, _execute)
     plan = schedule_compaction(call)
     return done if plan is None or plan.instant is None else _execute(call, plan.instant)
 
 
-def _with_last_turn(call: ServiceCall) -> TableSource:
-    """The table as it is now, with a plan that was decided and whose planner died before it was seen."""
-    source = call.source()
-    _refuse_copy_on_write(source)
-    call.moves(source).finish_last_turn()
-    return call.source()
+def _encoded(planner: CompactionPlanner, outcome: Outcome) -> bytes:
+    return encode_plan(outcome, COMPACTION_STRATEGY.of(planner.config.options)).encode(_SYNC)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from tidelake.format.plans import CompactionOperation, CompactionPlan
 from tidelake.query import TableSource
 from tidelake.services.kinds import COMPACTION, MARK, SOURCE
 from tidelake.services.planner import Outcome, ServicePlanner
-from tidelake.services.report import PlannedOperation, ServicePlan, describe_outcome
 from tidelake.services.strategy import Candidate
 
 PLAN_VERSION = 2
@@ -35,29 +34,6 @@ def encode_plan(outcome: Outcome, strategy: str) -> CompactionPlan:
     extra = {MARK: "1", SOURCE: outcome.window.source, "tidelake.strategy": strategy}
     operations = tuple(_operation(candidate) for candidate in outcome.chosen)
     return CompactionPlan(operations, extra, PLAN_VERSION, None, False, tuple(outcome.left))
-
-
-def describe(outcome: Outcome, instant: str | None) -> ServicePlan:
-    """The plan as a user sees it."""
-    return describe_outcome(COMPACTION.name, outcome, instant)
-
-
-def describe_record(plan: CompactionPlan, instant: str) -> ServicePlan:
-    """A plan that is on the timeline, as a user sees it; it may be Apache Hudi's."""
-    operations = tuple(
-        PlannedOperation(
-            op.partition_path or "",
-            op.file_id or "",
-            op.data_file_path,
-            op.delta_file_paths or (),
-            f"{len(op.delta_file_paths or ())} logs",
-            int((op.metrics or {}).get("TOTAL_LOG_FILES_SIZE", 0)),
-        )
-        for op in plan.operations or ()
-    )
-    source = (plan.extra_metadata or {}).get(SOURCE, "foreign plan")
-    left = dict.fromkeys(plan.missing_schedule_partitions or (), "left by the plan")
-    return ServicePlan(COMPACTION.name, instant, operations, left, source)
 
 
 def _operation(candidate: Candidate) -> CompactionOperation:

@@ -1,0 +1,87 @@
+"""Publishing the plans of a service, and finding those that wait: what compaction and clustering share.
+
+A plan is made within the turn of the head that publishes it, so nothing can complete between the look and the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from tidelake._progress import current
+from tidelake.errors import ConflictError
+from tidelake.format.names import State
+from tidelake.query import TableSource
+from tidelake.services.context import ServiceCall
+from tidelake.services.execution import pending_plans
+from tidelake.services.kinds import ServiceKind
+from tidelake.services.planner import Outcome, ServicePlanner
+from tidelake.services.report import ServicePlan, describe_outcome
+from tidelake.timeline import Timeline
+from tidelake.timeline.transitions import Publication, Published
+from tidelake.write.transaction import Commit, recover
+
+P = TypeVar("P", bound=ServicePlanner)
+Execute = Callable[[ServiceCall, str], Commit]
+
+
+def schedule(
+    call: ServiceCall,
+    source: TableSource,
+    make: Callable[[ServiceCall, TableSource], P],
+    encode: Callable[[P, Outcome], bytes],
+    *,
+    dry_run: bool,
+) -> ServicePlan | None:
+    """Publish the plan that a planner makes; None if there is no work. A dry run, on the table as given, writes nothing."""
+    if dry_run:
+        planner = make(call, source)
+        outcome = planner.run(source)
+        return describe_outcome(planner.kind.name, outcome, None) if outcome.chosen else None
+    current().stage("plan")
+    recover(call.storage, source.config, call.clock, call.writer, call.lock())
+    made: list[tuple[str, Outcome]] = []
+
+    def decide(timeline: Timeline) -> Publication | Published:
+        now = TableSource(source.storage, source.config, timeline, source.reader)
+        planner = make(call, now)
+        outcome = planner.run(now)
+        made[:] = [(planner.kind.name, outcome)]
+        if not outcome.chosen:
+            planner.keep(now, outcome)
+            return Published("", None, "")
+        plan = encode(planner, outcome)
+        return Publication(planner.kind.action, State.REQUESTED, None, lambda _: plan)
+
+    published = call.moves(source).publish(decide)
+    return describe_outcome(*made[-1], published.instant) if published.instant else None
+
+
+def run_oldest(call: ServiceCall, kind: ServiceKind, execute: Execute) -> Commit | None:
+    """Carry out the oldest plan that nobody is at; None if none waits."""
+    refused: ConflictError | None = None
+    for instant in _waiting(call, kind):
+        try:
+            return execute(call, instant)
+        except ConflictError as error:
+            refused = error
+    if refused is not None:
+        raise refused
+    return None
+
+
+def run_waiting(call: ServiceCall, kind: ServiceKind, execute: Execute) -> Commit | None:
+    """Carry out every plan that waits; the last commit. What another is at is left to it."""
+    done: Commit | None = None
+    for instant in _waiting(call, kind):
+        try:
+            done = execute(call, instant)
+        except ConflictError:
+            continue  # its executor lives, or it was withdrawn: its file groups are planned later
+    return done
+
+
+def _waiting(call: ServiceCall, kind: ServiceKind) -> list[str]:
+    """The plans that wait, with one that was decided and whose planner died before it was seen."""
+    call.moves(call.source()).finish_last_turn()
+    return [pending.requested_time for pending in pending_plans(call.source().timeline, kind)]
