@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeVar, overload
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
 from tidelake._clock import Clock, SystemClock
 from tidelake._progress import progress
 from tidelake.config import (
-    CLUSTERING_FILTER,
-    CLUSTERING_ORDER,
-    CLUSTERING_PARTITIONS,
-    CLUSTERING_SORT_COLUMNS,
-    CLUSTERING_STRATEGY,
-    COMPACTION_PARTITIONS,
-    COMPACTION_STRATEGY,
-    LOG_BLOCK_BYTES,
-    LOG_FILE_BYTES,
     SERVICE_OPTIONS,
     WRITE_OPTIONS,
-    TableConfig,
-    WriterOptions,
-    clean_options,
     is_service_option,
     writer_options,
 )
-from tidelake.engine import LocalRunner, TaskRunner
 from tidelake.errors import InvalidError
 from tidelake.filegroup import FileSlice
 from tidelake.format.history import ArchivedInstant
-from tidelake.locking import Lock, make_lock
 from tidelake.observe import (
     CommitSummary,
     InstantSummary,
@@ -44,26 +30,18 @@ from tidelake.observe import (
 )
 from tidelake.query import PointInTime, ScanRequest, TableSource, table_schema
 from tidelake.schema import META_COLUMN_NAMES, ddl_to_arrow, spark_json_to_arrow
-from tidelake.services.audit import AuditReport, audit_table
-from tidelake.services.clean import Cleaner, CleanResult, CleanRun, begin_mark, clean, cleans_of
-from tidelake.services.clustering import cluster, cluster_inline, run_clustering, schedule_clustering
-from tidelake.services.compaction import compact, compact_inline, run_compaction, schedule_compaction
-from tidelake.services.context import ServiceCall
+from tidelake.services.clean import begin_mark
+from tidelake.services.clustering import cluster_inline
+from tidelake.services.compaction import compact_inline
 from tidelake.services.cursor import begin_cursors
-from tidelake.services.kinds import CLUSTERING, COMPACTION
-from tidelake.services.report import ServicePlan
-from tidelake.services.restore import RestoreResult, restore
-from tidelake.services.runner import Decision, run_round
-from tidelake.services.runs import RunSummary, runs_of
-from tidelake.services.savepoint import Savepoint, drop_savepoint, list_savepoints, make_savepoint
-from tidelake.services.withdraw import withdraw
 from tidelake.storage import Storage, open_storage
+from tidelake.table.handle import names_of, positive
 from tidelake.table.scan import Scan
+from tidelake.table.services import TableServices
 from tidelake.timeline import Timeline
 from tidelake.write import (
     SORTS,
     Commit,
-    FileOptions,
     WriteRequest,
     create,
     delete_partitions,
@@ -82,55 +60,13 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=Commit | None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Named:
-    """How a service names its strategy, the partitions it is to take, and the strategy that takes them."""
-
-    strategy_key: str
-    partitions_key: str
-    partitions_strategy: str
-
-
-_COMPACTION = _Named(COMPACTION_STRATEGY.key, COMPACTION_PARTITIONS.key, "partitions")
-_CLUSTERING = _Named(CLUSTERING_STRATEGY.key, CLUSTERING_PARTITIONS.key, "selected_partitions")
-
-
-class Table:
+class Table(TableServices):
     """A table in the Apache Hudi 1.x format. Made by ``open_table``.
 
     Every write takes ``metadata`` (texts that its commit keeps), ``txn`` (an application's name and the number of its
     batch: a batch that was written before is recognised and not written again) and ``on_conflict`` (``"fail"``, or
     ``"retry"`` to redo the write, within bounds, when another writer was first).
     """
-
-    def __init__(
-        self,
-        source: TableSource,
-        clock: Clock,
-        spark: SparkSession | None = None,
-        options: WriterOptions | None = None,
-        service_options: Mapping[str, str] | None = None,
-    ) -> None:
-        self._source = source
-        self._clock = clock
-        self._spark = spark
-        self._options = options or WriterOptions()
-        self._service_options = dict(service_options or {})
-
-    @property
-    def path(self) -> str:
-        """Where the table is."""
-        return self._source.storage.uri
-
-    @property
-    def name(self) -> str:
-        """The table's own name."""
-        return self._source.config.name
-
-    @property
-    def config(self) -> TableConfig:
-        """The table's configuration, as typed values."""
-        return self._source.config
 
     @property
     def timeline(self) -> Timeline:
@@ -150,11 +86,11 @@ class Table:
         """The last completed writes of the active timeline and what each wrote, newest first; None for all."""
         source = self._refreshed()
         newest_first = source.timeline.completed_writes[::-1]
-        return commit_summaries(source, newest_first[: _positive(limit)])
+        return commit_summaries(source, newest_first[: positive(limit)])
 
     def instants(self, limit: int | None = 20, *, archived: bool = False) -> tuple[InstantSummary, ...]:
         """The last instants, completed or not, newest first; None for all. ``archived`` adds those of the history."""
-        return instant_summaries(self._refreshed(), _positive(limit), archived=archived)
+        return instant_summaries(self._refreshed(), positive(limit), archived=archived)
 
     def files(self, *, latest: bool = True) -> list[FileSlice]:
         """The visible file slices: the latest of each file group, or all."""
@@ -298,243 +234,6 @@ class Table:
         """
         return undo(*self._parts, str(instant), self._lock())
 
-    def clean(
-        self,
-        policy: str | None = None,
-        retain: int | None = None,
-        *,
-        dry_run: bool = False,
-        options: Mapping[str, str] | None = None,
-    ) -> CleanResult | None:
-        """Remove superseded files that the policy does not keep; None if there is nothing to remove.
-
-        ``policy`` is KEEP_LATEST_COMMITS, KEEP_LATEST_BY_HOURS or KEEP_LATEST_FILE_VERSIONS, ``retain`` how many of these;
-        both have options (``hoodie.clean.policy``...). ``dry_run`` shows what would go, and why, and writes nothing.
-        """
-        chosen = clean_options(self._service_call(options).options, policy, retain)
-        with progress(f"clean of {self.name}"):
-            return clean(Cleaner(*self._parts, chosen, self._options, self._lock()), dry_run=dry_run)
-
-    def cleans(self, limit: int | None = 20) -> tuple[CleanRun, ...]:
-        """The last completed cleans, newest first; None for all."""
-        return cleans_of(self._refreshed(), _positive(limit))
-
-    def savepoint(self, instant: str | None = None, user: str = "", comment: str = "") -> Savepoint:
-        """Keep the state as of a completed write, by default the last one: its files stay, and it can be restored."""
-        chosen = None if instant is None else str(instant)
-        return make_savepoint(*self._parts, chosen, user, comment, self._options, self._lock())
-
-    def savepoints(self) -> tuple[Savepoint, ...]:
-        """The savepoints, by the commit that each keeps."""
-        return list_savepoints(self._source.storage, self._source.config)
-
-    def drop_savepoint(self, instant: str) -> None:
-        """Let go of what a savepoint keeps; the next clean removes what nothing else needs."""
-        drop_savepoint(*self._parts, str(instant), self._lock())
-
-    def restore(self, instant: str, *, dry_run: bool = False) -> RestoreResult | None:
-        """Go back to a savepoint, named by its commit; None if the table is there.
-
-        Everything that completed after the savepoint was made is undone, services included, and so is what is pending.
-        ``dry_run`` shows what would go, and writes nothing.
-        """
-        with progress(f"restore of {self.name}"):
-            return restore(*self._parts, str(instant), self._options, self._lock(), dry_run=dry_run)
-
-    @overload
-    def compact(
-        self,
-        *,
-        dry_run: Literal[False] = False,
-        strategy: str | Sequence[str] | None = None,
-        partitions: Sequence[str] | None = None,
-        options: Mapping[str, str] | None = None,
-    ) -> Commit | None: ...
-
-    @overload
-    def compact(
-        self,
-        *,
-        dry_run: bool,
-        strategy: str | Sequence[str] | None = None,
-        partitions: Sequence[str] | None = None,
-        options: Mapping[str, str] | None = None,
-    ) -> Commit | ServicePlan | None: ...
-
-    def compact(
-        self,
-        *,
-        dry_run: bool = False,
-        strategy: str | Sequence[str] | None = None,
-        partitions: Sequence[str] | None = None,
-        options: Mapping[str, str] | None = None,
-    ) -> Commit | ServicePlan | None:
-        """Fold logs into new base files: plans that wait first, then what else there is. None if there is nothing to do.
-
-        ``strategy`` names which file groups to take (``docs/services.md``); ``partitions`` takes those alone; ``options``
-        are those of the service. A dry run returns the plan and writes nothing.
-        """
-        call = self._service_call(options, strategy, partitions)
-        if dry_run:
-            return schedule_compaction(call, dry_run=True)
-        with progress(f"compaction of {self.name}"):
-            return compact(call)
-
-    def schedule_compaction(
-        self,
-        *,
-        strategy: str | Sequence[str] | None = None,
-        partitions: Sequence[str] | None = None,
-        options: Mapping[str, str] | None = None,
-    ) -> str | None:
-        """Publish a plan for ``run_compaction``, here or elsewhere; returns its instant, None if there is nothing to do."""
-        plan = schedule_compaction(self._service_call(options, strategy, partitions))
-        return None if plan is None else plan.instant
-
-    def run_compaction(self, instant: str | None = None) -> Commit | None:
-        """Carry out a plan: that of an instant, or the oldest one that nobody is at; None if none waits."""
-        with progress(f"compaction of {self.name}"):
-            return run_compaction(self._service_call(None), instant)
-
-    @overload
-    def cluster(
-        self,
-        *,
-        dry_run: Literal[False] = False,
-        sort_by: str | Sequence[str] | None = None,
-        order: str | None = None,
-        strategy: str | Sequence[str] | None = None,
-        partitions: Sequence[str] | None = None,
-        filter: str | None = None,
-        options: Mapping[str, str] | None = None,
-    ) -> Commit | None: ...
-
-    @overload
-    def cluster(
-        self,
-        *,
-        dry_run: bool,
-        sort_by: str | Sequence[str] | None = None,
-        order: str | None = None,
-        strategy: str | Sequence[str] | None = None,
-        partitions: Sequence[str] | None = None,
-        filter: str | None = None,
-        options: Mapping[str, str] | None = None,
-    ) -> Commit | ServicePlan | None: ...
-
-    def cluster(
-        self,
-        *,
-        dry_run: bool = False,
-        sort_by: str | Sequence[str] | None = None,
-        order: str | None = None,
-        strategy: str | Sequence[str] | None = None,
-        partitions: Sequence[str] | None = None,
-        filter: str | None = None,
-        options: Mapping[str, str] | None = None,
-    ) -> Commit | ServicePlan | None:
-        """Put small files together, and sort: plans that wait first, then what else there is. None if there is no work.
-
-        ``sort_by`` names columns, ``order`` how several of them sort (``"linear"``, ``"z-order"``, ``"hilbert"``);
-        ``strategy`` which partitions to look at (``docs/services.md``); ``partitions`` takes those alone, ``filter``
-        those that a SQL condition on partition columns leaves; ``options`` are those of the service. A dry run returns
-        the plan and writes nothing.
-        """
-        call = self._clustering_call(options, sort_by, order, strategy, partitions, filter)
-        if dry_run:
-            return schedule_clustering(call, dry_run=True)
-        with progress(f"clustering of {self.name}"):
-            return cluster(call)
-
-    def schedule_clustering(
-        self,
-        *,
-        sort_by: str | Sequence[str] | None = None,
-        order: str | None = None,
-        strategy: str | Sequence[str] | None = None,
-        partitions: Sequence[str] | None = None,
-        filter: str | None = None,
-        options: Mapping[str, str] | None = None,
-    ) -> str | None:
-        """Publish a plan for ``run_clustering``, here or elsewhere; returns its instant, None if there is nothing to do."""
-        plan = schedule_clustering(self._clustering_call(options, sort_by, order, strategy, partitions, filter))
-        return None if plan is None else plan.instant
-
-    def run_clustering(self, instant: str | None = None) -> Commit | None:
-        """Carry out a plan: that of an instant, or the oldest one that nobody is at; None if none waits."""
-        with progress(f"clustering of {self.name}"):
-            return run_clustering(self._service_call(None), instant)
-
-    def clusterings(self, limit: int | None = 20) -> tuple[RunSummary, ...]:
-        """The clustering plans on the timeline, newest first, and how far each is; None for all."""
-        return runs_of(self._refreshed(), CLUSTERING, _positive(limit))
-
-    def withdraw_clustering(self, instant: str) -> None:
-        """Take a pending plan off the timeline, so that writers may change its file groups; its executor, if any, fails."""
-        withdraw(self._service_call(None), CLUSTERING, str(instant))
-
-    def _clustering_call(
-        self,
-        options: Mapping[str, str] | None,
-        sort_by: str | Sequence[str] | None,
-        order: str | None,
-        strategy: str | Sequence[str] | None,
-        partitions: Sequence[str] | None,
-        condition: str | None,
-    ) -> ServiceCall:
-        given = dict(options or {})
-        if sort_by is not None:
-            given[CLUSTERING_SORT_COLUMNS.key] = ",".join(_names(sort_by))
-        if order is not None:
-            given[CLUSTERING_ORDER.key] = order
-        if condition is not None:
-            given[CLUSTERING_FILTER.key] = condition
-        return self._service_call(given, strategy, partitions, _CLUSTERING)
-
-    def compactions(self, limit: int | None = 20) -> tuple[RunSummary, ...]:
-        """The compaction plans on the timeline, newest first, and how far each is; None for all."""
-        return runs_of(self._refreshed(), COMPACTION, _positive(limit))
-
-    def run_services(self, *, options: Mapping[str, str] | None = None) -> Iterator[Decision]:
-        """One round of the service runner: what is due is done; each decision comes with its reason when it was made."""
-        return run_round(self._service_call(options))
-
-    def audit_services(self, repair: bool = False) -> AuditReport:
-        """Prove, by looking at the whole table, that the next plans will see all work; ``repair`` heals what they would not."""
-        return audit_table(self._service_call(None), repair=repair)
-
-    def _service_call(
-        self,
-        options: Mapping[str, str] | None,
-        strategy: str | Sequence[str] | None = None,
-        partitions: Sequence[str] | None = None,
-        named: _Named | None = None,
-    ) -> ServiceCall:
-        given = {key: str(value) for key, value in (options or {}).items()}
-        named = named or _COMPACTION
-        if partitions is not None:
-            if isinstance(partitions, str):
-                raise InvalidError("partitions is a list of paths, not a text", value=partitions)
-            given[named.partitions_key] = ",".join(partitions)
-            strategy = named.partitions_strategy if strategy is None else strategy
-        if strategy is not None:
-            given[named.strategy_key] = strategy if isinstance(strategy, str) else "+".join(strategy)
-        return ServiceCall(
-            self._source.storage,
-            self._clock,
-            self._file_options(),
-            self._options,
-            {**self._source.config.properties, **self._service_options, **given},
-            self._runner(),
-        )
-
-    def _runner(self) -> TaskRunner:
-        if self._spark is None:
-            return LocalRunner()
-        from tidelake.spark.tasks import SparkRunner  # noqa: PLC0415 - an optional dependency
-
-        return SparkRunner(self._spark)
-
     def summary(self) -> TableSummary:
         """What the table is, how large, and what happened to it last."""
         return summarise(self._refreshed())
@@ -607,25 +306,6 @@ class Table:
             options=self._options,
         )
 
-    @property
-    def _parts(self) -> tuple[Storage, TableConfig, Clock]:
-        return self._source.storage, self._source.config, self._clock
-
-    def _lock(self) -> Lock:
-        return make_lock(self._options.lock, self._source.storage, self._clock)
-
-    def _file_options(self) -> FileOptions:
-        properties = self._source.config.properties
-        return FileOptions(
-            log_format=properties.get("hoodie.logfile.data.block.format", "parquet"),
-            max_log_bytes=LOG_FILE_BYTES.of(properties),
-            max_block_bytes=LOG_BLOCK_BYTES.of(properties),
-        )
-
-    def _refreshed(self) -> TableSource:
-        self._source = self._source.refresh()
-        return self._source
-
 
 def open_table(
     path: str,
@@ -680,10 +360,10 @@ def create_table(
         opened,
         _arrow_schema(schema),
         name=name or str(path).rstrip("/").rpartition("/")[2],
-        record_key=_names(record_key),
-        partition_by=_names(partition_by),
+        record_key=names_of(record_key),
+        partition_by=names_of(partition_by),
         table_type=table_type,
-        ordering_fields=_names(ordering_fields),
+        ordering_fields=names_of(ordering_fields),
         event_time_field=event_time_field,
         options={key: value for key, value in given.items() if key not in handles},
     )
@@ -704,12 +384,6 @@ def _cast(values: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         raise InvalidError(f"the keys in {field.name!r} are not {field.type}: {error}", value=field.name) from error
 
 
-def _positive(limit: int | None) -> int | None:
-    if limit is not None and limit < 1:
-        raise InvalidError(f"the limit is {limit} and must be 1 or more", value=limit)
-    return limit
-
-
 def _time_format(partition_by: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
     if not isinstance(partition_by, Mapping):
         return {}
@@ -720,10 +394,6 @@ def _time_format(partition_by: str | Sequence[str] | Mapping[str, str]) -> dict[
             hint="{'at': 'yyyy/MM/dd'}",
         )
     return {"hoodie.keygen.timebased.output.dateformat": next(iter(partition_by.values()))}
-
-
-def _names(value: str | Sequence[str] | Mapping[str, str]) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value)
 
 
 def _arrow_schema(schema: object) -> pa.Schema:

@@ -1,0 +1,88 @@
+"""What every verb of a table starts from: where it is, its clock, its options, and the table as it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tidelake._clock import Clock
+from tidelake.config import (
+    LOG_BLOCK_BYTES,
+    LOG_FILE_BYTES,
+    TableConfig,
+    WriterOptions,
+)
+from tidelake.errors import InvalidError
+from tidelake.locking import Lock, make_lock
+from tidelake.query import TableSource
+from tidelake.storage import Storage
+from tidelake.write import (
+    FileOptions,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class TableHandle:
+    """A table that is open."""
+
+    def __init__(
+        self,
+        source: TableSource,
+        clock: Clock,
+        spark: SparkSession | None = None,
+        options: WriterOptions | None = None,
+        service_options: Mapping[str, str] | None = None,
+    ) -> None:
+        self._source = source
+        self._clock = clock
+        self._spark = spark
+        self._options = options or WriterOptions()
+        self._service_options = dict(service_options or {})
+
+    @property
+    def path(self) -> str:
+        """Where the table is."""
+        return self._source.storage.uri
+
+    @property
+    def name(self) -> str:
+        """The table's own name."""
+        return self._source.config.name
+
+    @property
+    def config(self) -> TableConfig:
+        """The table's configuration, as typed values."""
+        return self._source.config
+
+    @property
+    def _parts(self) -> tuple[Storage, TableConfig, Clock]:
+        return self._source.storage, self._source.config, self._clock
+
+    def _lock(self) -> Lock:
+        return make_lock(self._options.lock, self._source.storage, self._clock)
+
+    def _file_options(self) -> FileOptions:
+        properties = self._source.config.properties
+        return FileOptions(
+            log_format=properties.get("hoodie.logfile.data.block.format", "parquet"),
+            max_log_bytes=LOG_FILE_BYTES.of(properties),
+            max_block_bytes=LOG_BLOCK_BYTES.of(properties),
+        )
+
+    def _refreshed(self) -> TableSource:
+        self._source = self._source.refresh()
+        return self._source
+
+
+def positive(limit: int | None) -> int | None:
+    """A limit of a listing; None is none."""
+    if limit is not None and limit < 1:
+        raise InvalidError(f"the limit is {limit} and must be 1 or more", value=limit)
+    return limit
+
+
+def names_of(value: str | Sequence[str] | Mapping[str, str]) -> tuple[str, ...]:
+    """One name, or several."""
+    return (value,) if isinstance(value, str) else tuple(value)
