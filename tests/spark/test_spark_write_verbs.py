@@ -10,7 +10,6 @@ import pytest
 import tidelake as tl
 from tidelake.errors import ConflictError, InvalidError
 from tidelake.write import spread
-from tidelake.write.context import FileOptions
 
 pytestmark = pytest.mark.spark
 
@@ -181,17 +180,14 @@ def test_copy_on_write_spreads_a_hot_partition_over_tasks(tmp_path, spark, monke
     assert len(contents(table)) == 74
 
 
-def test_copy_on_write_new_rows_beyond_one_file_are_spread(tmp_path, spark, monkeypatch) -> None:
+def test_copy_on_write_new_rows_beyond_one_file_are_spread(tmp_path, spark) -> None:
     """New rows that fill many files share as many slots; none of them is written twice, and small groups are filled once."""
-    from tidelake.table import table as module
-
-    small = FileOptions(target_base_bytes=40_000, small_base_bytes=30_000)
-    monkeypatch.setattr(module, "FileOptions", lambda **_: small)
-    table = make(tmp_path / "t", "cow")
+    sizes = {"hoodie.parquet.max.file.size": "40000", "hoodie.parquet.small.file.limit": "30000"}
+    table = make(tmp_path / "t", "cow", options=sizes)
     table.insert(rows(*range(5), day="hot"))
     commit = table.upsert(spark.createDataFrame(rows(*range(20_000), day="hot", ts=2)))
     assert len(contents(table)) == 20_000
     assert len({(stat.path or "").split("_")[1] for stat in commit.stats}) == 2
     assert len({stat.file_id for stat in commit.stats}) == len(commit.stats) > 4
-    assert max(stat.file_size_in_bytes or 0 for stat in commit.stats) < 4 * small.target_base_bytes
+    assert max(stat.file_size_in_bytes or 0 for stat in commit.stats) < 4 * 40_000
     assert len(commit.stats) // 2 <= spread.SALTS

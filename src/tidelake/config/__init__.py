@@ -55,10 +55,20 @@ from tidelake.config.table_config import (
     TableType,
     parse_table_config,
 )
-from tidelake.config.table_options import LOG_BLOCK_BYTES, LOG_FILE_BYTES, TABLE_OPTIONS
+from tidelake.config.table_options import (
+    BASE_FILE_BYTES,
+    COMPRESSION,
+    DICTIONARY,
+    LOG_BLOCK_BYTES,
+    LOG_FILE_BYTES,
+    ROW_GROUP_ROWS,
+    SMALL_FILE_BYTES,
+    TABLE_OPTIONS,
+)
 from tidelake.config.write_options import WRITE_OPTIONS, LockOptions, WriterOptions, writer_options
 
 __all__ = [
+    "BASE_FILE_BYTES",
     "CLEAN_AUTOMATIC",
     "CLEAN_OPTIONS",
     "CLUSTERING_DAYS",
@@ -91,6 +101,8 @@ __all__ = [
     "COMPACT_DELTA_SECONDS",
     "COMPACT_INLINE",
     "COMPACT_TRIGGER",
+    "COMPRESSION",
+    "DICTIONARY",
     "EVENT_TIME_FIELD",
     "EVENT_TIME_UNIT",
     "EVENT_TIME_UNITS",
@@ -101,7 +113,9 @@ __all__ = [
     "LOG_BLOCK_BYTES",
     "LOG_FILE_BYTES",
     "READ_OPTIONS",
+    "ROW_GROUP_ROWS",
     "SERVICE_OPTIONS",
+    "SMALL_FILE_BYTES",
     "TABLE_OPTIONS",
     "WRITE_OPTIONS",
     "CleanOptions",

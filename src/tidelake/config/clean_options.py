@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tidelake.config.options import Option
+from tidelake.config.options import Option, true_or_false
 from tidelake.config.write_options import at_least
 from tidelake.errors import OptionError
 
@@ -20,13 +20,6 @@ def _policy(text: str) -> str:
     if name not in CLEAN_POLICIES:
         raise ValueError(f"it must be one of {', '.join(CLEAN_POLICIES)}")
     return name
-
-
-def _flag(text: str) -> bool:
-    word = text.strip().lower()
-    if word not in ("true", "false"):
-        raise ValueError("it must be true or false")
-    return word == "true"
 
 
 CLEAN_POLICY: Option[str] = Option(
@@ -66,7 +59,7 @@ CLEAN_INCREMENTAL: Option[bool] = Option(
     "service",
     True,
     "Look only at partitions that have changed since the last clean, and at those where something was left.",
-    _flag,
+    true_or_false,
     ("hoodie.cleaner.incremental.mode",),
 )
 CLEAN_AUTOMATIC: Option[bool] = Option(
@@ -74,7 +67,7 @@ CLEAN_AUTOMATIC: Option[bool] = Option(
     "service",
     True,
     "Whether the service runner cleans.",
-    _flag,
+    true_or_false,
 )
 CLEAN_MIN_AGE: Option[int] = Option(
     "tidelake.clean.min.age.seconds",

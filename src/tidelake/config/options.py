@@ -58,6 +58,13 @@ def choice(**values: str) -> Callable[[str], str]:
     return parse
 
 
+def true_or_false(text: str) -> bool:
+    """A parser of the two words."""
+    if text.strip().lower() not in ("true", "false"):
+        raise ValueError("it must be true or false")
+    return text.strip().lower() == "true"
+
+
 def _names(text: str) -> tuple[str, ...] | None:
     return tuple(part.strip() for part in text.split(",") if part.strip()) or None
 

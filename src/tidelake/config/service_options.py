@@ -6,14 +6,8 @@ import re
 
 from tidelake._limits import GIB, MIB
 from tidelake.config.clean_options import CLEAN_OPTIONS
-from tidelake.config.options import Option, choice
+from tidelake.config.options import Option, choice, true_or_false
 from tidelake.config.write_options import at_least
-
-
-def _flag(text: str) -> bool:
-    if text.strip().lower() not in ("true", "false"):
-        raise ValueError("it must be true or false")
-    return text.strip().lower() == "true"
 
 
 def _pattern(text: str) -> str:
@@ -29,7 +23,11 @@ def _name_list(text: str) -> tuple[str, ...]:
 
 
 INCREMENTAL_SERVICES: Option[bool] = Option(
-    "hoodie.table.services.incremental.enabled", "service", True, "Whether services look only at what changed.", _flag
+    "hoodie.table.services.incremental.enabled",
+    "service",
+    True,
+    "Whether services look only at what changed.",
+    true_or_false,
 )
 COMPACTION_STRATEGY: Option[str] = Option(
     "hoodie.compaction.strategy",
@@ -78,7 +76,11 @@ COMPACTION_PARTITIONS: Option[str] = Option(
     str,
 )
 COMPACT_INLINE: Option[bool] = Option(
-    "hoodie.compact.inline", "service", False, "Whether writers compact after their commit, when it is due.", _flag
+    "hoodie.compact.inline",
+    "service",
+    False,
+    "Whether writers compact after their commit, when it is due.",
+    true_or_false,
 )
 COMPACT_DELTA_COMMITS: Option[int] = Option(
     "hoodie.compact.inline.max.delta.commits",
@@ -222,10 +224,18 @@ CLUSTERING_FILTER: Option[str] = Option(
     str,
 )
 CLUSTER_INLINE: Option[bool] = Option(
-    "hoodie.clustering.inline", "service", False, "Whether writers cluster after their commit, when it is due.", _flag
+    "hoodie.clustering.inline",
+    "service",
+    False,
+    "Whether writers cluster after their commit, when it is due.",
+    true_or_false,
 )
 CLUSTER_ASYNC: Option[bool] = Option(
-    "hoodie.clustering.async.enabled", "service", False, "Whether the service runner clusters, when it is due.", _flag
+    "hoodie.clustering.async.enabled",
+    "service",
+    False,
+    "Whether the service runner clusters, when it is due.",
+    true_or_false,
 )
 CLUSTER_COMMITS: Option[int] = Option(
     "hoodie.clustering.inline.max.commits",

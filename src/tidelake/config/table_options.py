@@ -1,9 +1,9 @@
-"""Options that a table keeps, for all its writers: how large log files and their blocks may become."""
+"""Options that a table keeps, for all its writers: how large files become, and how parquet is written."""
 
 from __future__ import annotations
 
 from tidelake._limits import MIB
-from tidelake.config.options import Option
+from tidelake.config.options import Option, choice, true_or_false
 from tidelake.config.write_options import at_least
 
 LOG_FILE_BYTES: Option[int] = Option(
@@ -20,4 +20,47 @@ LOG_BLOCK_BYTES: Option[int] = Option(
     "How many bytes a block of a log file may have, unless it is a single row.",
     at_least(1),
 )
-TABLE_OPTIONS: tuple[Option[int], ...] = (LOG_FILE_BYTES, LOG_BLOCK_BYTES)
+BASE_FILE_BYTES: Option[int] = Option(
+    "hoodie.parquet.max.file.size",
+    "table",
+    120 * MIB,
+    "How many bytes a base file may have, about; new rows that need more go to further file groups.",
+    at_least(1),
+)
+SMALL_FILE_BYTES: Option[int] = Option(
+    "hoodie.parquet.small.file.limit",
+    "table",
+    100 * MIB,
+    "Base files below so many bytes are filled up by new rows, on copy-on-write tables; 0 is none.",
+    at_least(0),
+)
+COMPRESSION: Option[str] = Option(
+    "hoodie.parquet.compression.codec",
+    "table",
+    "zstd",
+    "How parquet is compressed: zstd, snappy, gzip, lz4_raw or uncompressed.",
+    choice(zstd="zstd", snappy="snappy", gzip="gzip", lz4_raw="lz4", uncompressed="none"),
+)
+DICTIONARY: Option[bool] = Option(
+    "hoodie.parquet.dictionary.enabled",
+    "table",
+    True,
+    "Whether columns whose values repeat are written with a dictionary.",
+    true_or_false,
+)
+ROW_GROUP_ROWS: Option[int] = Option(
+    "tidelake.parquet.row.group.rows",
+    "table",
+    1_000_000,
+    "How many rows a row group of a base file has at most.",
+    at_least(1),
+)
+TABLE_OPTIONS: tuple[Option[int] | Option[str] | Option[bool], ...] = (
+    LOG_FILE_BYTES,
+    LOG_BLOCK_BYTES,
+    BASE_FILE_BYTES,
+    SMALL_FILE_BYTES,
+    COMPRESSION,
+    DICTIONARY,
+    ROW_GROUP_ROWS,
+)

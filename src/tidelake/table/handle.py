@@ -6,12 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tidelake._clock import Clock
-from tidelake.config import (
-    LOG_BLOCK_BYTES,
-    LOG_FILE_BYTES,
-    TableConfig,
-    WriterOptions,
-)
+from tidelake.config import TableConfig, WriterOptions
 from tidelake.errors import InvalidError
 from tidelake.locking import Lock, make_lock
 from tidelake.query import TableSource
@@ -64,12 +59,7 @@ class TableHandle:
         return make_lock(self._options.lock, self._source.storage, self._clock)
 
     def _file_options(self) -> FileOptions:
-        properties = self._source.config.properties
-        return FileOptions(
-            log_format=properties.get("hoodie.logfile.data.block.format", "parquet"),
-            max_log_bytes=LOG_FILE_BYTES.of(properties),
-            max_block_bytes=LOG_BLOCK_BYTES.of(properties),
-        )
+        return FileOptions.of(self._source.config.properties)
 
     def _refreshed(self) -> TableSource:
         self._source = self._source.refresh()

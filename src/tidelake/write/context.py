@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
 
-from tidelake._limits import MIB
-from tidelake.config import LOG_BLOCK_BYTES, LOG_FILE_BYTES, TableConfig
+from tidelake.config import (
+    BASE_FILE_BYTES,
+    COMPRESSION,
+    DICTIONARY,
+    LOG_BLOCK_BYTES,
+    LOG_FILE_BYTES,
+    ROW_GROUP_ROWS,
+    SMALL_FILE_BYTES,
+    TableConfig,
+)
 from tidelake.format.avro_arrow import avro_json
 from tidelake.merge import MergeSpec
 
@@ -17,14 +26,29 @@ from tidelake.merge import MergeSpec
 class FileOptions:
     """How data files are written."""
 
-    compression: str = "zstd"
-    row_group_rows: int = 1_000_000
-    target_base_bytes: int = 120 * MIB
-    small_base_bytes: int = 100 * MIB
+    compression: str = COMPRESSION.default
+    row_group_rows: int = ROW_GROUP_ROWS.default
+    target_base_bytes: int = BASE_FILE_BYTES.default
+    small_base_bytes: int = SMALL_FILE_BYTES.default
     log_format: str = "parquet"
     has_bloom: bool = True
+    has_dictionary: bool = DICTIONARY.default
     max_log_bytes: int = LOG_FILE_BYTES.default
     max_block_bytes: int = LOG_BLOCK_BYTES.default
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> FileOptions:
+        """What a table's properties ask for."""
+        return cls(
+            compression=COMPRESSION.of(properties),
+            row_group_rows=ROW_GROUP_ROWS.of(properties),
+            target_base_bytes=BASE_FILE_BYTES.of(properties),
+            small_base_bytes=SMALL_FILE_BYTES.of(properties),
+            log_format=properties.get("hoodie.logfile.data.block.format", "parquet"),
+            has_dictionary=DICTIONARY.of(properties),
+            max_log_bytes=LOG_FILE_BYTES.of(properties),
+            max_block_bytes=LOG_BLOCK_BYTES.of(properties),
+        )
 
 
 @dataclass(frozen=True)

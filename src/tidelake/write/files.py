@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tidelake.config import COMPRESSION
 from tidelake.format.avro_arrow import avro_record
 from tidelake.format.avro_data import encode_avro_block
 from tidelake.format.base_footer import BaseFooter, encode_footer
@@ -159,10 +160,12 @@ def _data_block(rows: pa.Table, context: WriteContext, headers: dict[HeaderKey, 
 
 def parquet_options(rows: pa.Table, context: WriteContext) -> dict[str, Any]:
     """Settings of the parquet writer; a dictionary of values that are mostly different is only work."""
-    is_small, is_tiny = rows.num_rows < _SMALL_ROWS, rows.num_rows < _TINY_ROWS
+    files, count = context.files, rows.num_rows
+    is_tiny = count < _TINY_ROWS and files.compression == COMPRESSION.default
+    has_dictionary = files.has_dictionary and count >= _SMALL_ROWS
     return {
-        "compression": _TINY_COMPRESSION if is_tiny else context.files.compression,
-        "use_dictionary": not is_small and [name for name in rows.column_names if _repeats(rows.column(name))],
+        "compression": _TINY_COMPRESSION if is_tiny else files.compression,
+        "use_dictionary": has_dictionary and [name for name in rows.column_names if _repeats(rows.column(name))],
         "store_schema": False,
         "version": "2.6",
     }
