@@ -9,6 +9,7 @@ from tidelake.config.clean_options import (
     CleanOptions,
     clean_options,
 )
+from tidelake.config.exact import refuse_unfit_exact
 from tidelake.config.options import READ_OPTIONS, Option, ReadOptions, UnknownOptionWarning, read_options
 from tidelake.config.service_options import (
     CLUSTER_ASYNC,
@@ -59,6 +60,7 @@ from tidelake.config.table_options import (
     BASE_FILE_BYTES,
     COMPRESSION,
     DICTIONARY,
+    EVENT_TIME_EXACT,
     LOG_BLOCK_BYTES,
     LOG_FILE_BYTES,
     ROW_GROUP_ROWS,
@@ -103,6 +105,7 @@ __all__ = [
     "COMPACT_TRIGGER",
     "COMPRESSION",
     "DICTIONARY",
+    "EVENT_TIME_EXACT",
     "EVENT_TIME_FIELD",
     "EVENT_TIME_UNIT",
     "EVENT_TIME_UNITS",
@@ -132,5 +135,6 @@ __all__ = [
     "is_service_option",
     "parse_table_config",
     "read_options",
+    "refuse_unfit_exact",
     "writer_options",
 ]
