@@ -100,9 +100,7 @@ class SplitMerge:
         records = data.filter(pl.col("kind") == DATA).group_by("key", _TIME).agg(pl.col(SEQ).max().alias("last"))
         met = deletes.join(records, on=["key", _TIME], how="left", maintain_order="left")
         is_first = (pl.col("last") > pl.col(SEQ)).fill_null(False)
-        return Leftover(
-            _deletes(met.filter(is_first)), pa.concat_tables([base, rows]), _deletes(met.filter(~is_first))
-        )
+        return Leftover(_deletes(met.filter(is_first)), pa.concat_tables([base, rows]), _deletes(met.filter(~is_first)))
 
     def _early(self, base: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Base rows before the threshold; those that are not are kept, those that are deleted fall away."""

@@ -154,7 +154,7 @@ def _run(
             yield pa.record_batch([pa.array([pickle.dumps(done)], pa.binary())], names=["done"])
 
     ready = data.mapInArrow(make_ready, spark_schema(prepared_schema))
-    if context.config.is_global and operation in DEDUPLICATED:
+    if context.config.is_global and deduplicates(operation, context.config):
         # All versions of a key meet, whatever their partitions.
         ready = ready.repartition(F.col(KEY)).mapInArrow(settle, spark_schema(routed_schema))
     if context.buckets is None:
