@@ -81,6 +81,11 @@ class ExactWorld:
         planned = self.plan(threshold_s)
         return None if planned is None else self.open().run_compaction(planned)
 
+    def files(self) -> set[str]:
+        """The data files on storage."""
+        names = (info.path for info in self.storage.list_files() if not info.path.startswith(".hoodie"))
+        return {path for path in names if path.endswith(".parquet") or ".log." in path}
+
     def rows(self, mode: str = "snapshot") -> dict[int, tuple[str, int]]:
         return rows_of(self.open(), mode)
 
