@@ -24,6 +24,7 @@ from tidelake.config.event_time_options import (
     EVENT_TIME_THRESHOLD,
     EVENT_TIME_ZONE,
 )
+from tidelake.config.exact import refuse_unfit_exact
 from tidelake.config.options import READ_OPTIONS, Option, ReadOptions, UnknownOptionWarning, read_options
 from tidelake.config.service_options import (
     CLUSTER_ASYNC,
@@ -74,6 +75,7 @@ from tidelake.config.table_options import (
     BASE_FILE_BYTES,
     COMPRESSION,
     DICTIONARY,
+    EVENT_TIME_EXACT,
     LOG_BLOCK_BYTES,
     LOG_FILE_BYTES,
     ROW_GROUP_ROWS,
@@ -122,6 +124,7 @@ __all__ = [
     "EVENT_TIME_BACKDATE",
     "EVENT_TIME_BARRIER",
     "EVENT_TIME_DELAY",
+    "EVENT_TIME_EXACT",
     "EVENT_TIME_FIELD",
     "EVENT_TIME_FLOOR",
     "EVENT_TIME_IDLE",
@@ -160,5 +163,6 @@ __all__ = [
     "is_service_option",
     "parse_table_config",
     "read_options",
+    "refuse_unfit_exact",
     "writer_options",
 ]
