@@ -7,7 +7,7 @@ have carried it out in its own way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from tidelake._clock import utc_from_ms
 from tidelake.errors import InvalidError, NotExactError
@@ -50,20 +50,20 @@ def refuse_inexact(source: TableSource, slices: Sequence[FileSlice], time_ms: in
     raise NotExactError(
         f"base files do not hold exactly the data before {_time(time_ms)}: {'; '.join(said)}",
         value=time_ms,
-        file=next(file.path for file in (*after, *before)),
+        file=(after[0] if after else before[0]).path,
         table=source.storage.uri,
         hint=_hint(bases, logs, ranges, time_ms),
     )
 
 
-def _hint(bases: Iterable[BaseFile], logs: Iterable[LogFile], ranges: Mapping[str, EventRange], time_ms: int) -> str:
+def _hint(bases: Sequence[BaseFile], logs: Sequence[LogFile], ranges: Mapping[str, EventRange], time_ms: int) -> str:
     """Which times would do, if any."""
-    known = [ranges[file.path] for file in (*bases, *logs)]
-    latest = max(
-        (ranges[base.path].maximum or 0 for base in bases if ranges[base.path].maximum is not None), default=None
-    )
-    earliest = min((m for log in logs if (m := ranges[log.path].minimum) is not None), default=None)
-    if all(found.is_known for found in known) and (latest is None or earliest is None or latest < earliest):
+    in_bases = [ranges[base.path] for base in bases]
+    in_logs = [ranges[log.path] for log in logs]
+    latest = max((found.maximum for found in in_bases if found.maximum is not None), default=None)
+    earliest = min((found.minimum for found in in_logs if found.minimum is not None), default=None)
+    are_known = all(found.is_known for found in (*in_bases, *in_logs))
+    if are_known and (latest is None or earliest is None or latest < earliest):
         since = "any time" if latest is None else f"times after {_time(latest)}"
         return f"they are exact as of {since}" + ("" if earliest is None else f", up to {_time(earliest)}")
     return f"compact an exact table at {_time(time_ms)}, with the strategy event_time"
