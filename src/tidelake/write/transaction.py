@@ -187,7 +187,7 @@ class Transaction:
                 earlier = find_repeat(self._txn, timeline, self._reader, self._schema_known)
                 if earlier is not None:
                     raise _RepeatedError(earlier)
-            check_conflicts(footprint, self._known or self.start, timeline, self._reader, keys)
+            check_conflicts(footprint, self._known or self.start, timeline, self._reader, keys, self.instant)
             if self._config.is_exact:
                 check_split(footprint, self.instant, timeline, self._reader)
             check_schema(extra.get("schema"), self._schema_known, timeline, self._reader)
