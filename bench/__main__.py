@@ -1,7 +1,8 @@
 """``make bench``: prints each data path beside its floor, from one run.
 
 ``python -m bench [--rows N] [PART...]`` runs only some parts: in_process, on_spark, memory (of reading), write_in_process,
-write_on_spark, write_growth, write_memory, writers, compaction, clustering, services_planning.
+write_on_spark, write_growth, write_memory, writers, compaction, clustering, services_planning,
+event_time, daily_snapshot.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import clustering, compacting, reading, services_planning, writing
+from bench import clustering, compacting, event_time, reading, services_planning, writing
 from bench.measure import Results
 from bench.tables import make_batches, make_one_slice, make_trips
 
 READING = ("in_process", "on_spark", "memory")
 WRITING = ("write_in_process", "write_on_spark", "write_growth", "write_memory", "writers")
-SERVICES = ("compaction", "clustering", "services_planning")
+SERVICES = ("compaction", "clustering", "services_planning", "event_time", "daily_snapshot")
 PARTS = (*READING, *WRITING, *SERVICES)
 
 
@@ -72,8 +73,14 @@ def _services(results: Results, folder: Path, parts: Sequence[str], rows: int) -
         elif part == "clustering":
             print(f"\nclustering: {rows:,} rows in 20 partitions, by two columns")
             clustering.clustering(results, folder / "clustering", rows)
-        else:
+        elif part == "services_planning":
             services_planning.planning(results, folder)
+        elif part == "event_time":
+            print(f"\ncompaction by event time: {rows // 3:,} rows in 8 partitions, a fifth of them newer in logs")
+            event_time.exact(results, folder, rows // 3)
+        else:
+            print(f"\nthe day at midnight: {rows // 3:,} events of three days, hourly, on Spark")
+            event_time.daily(results, folder, rows // 3)
 
 
 def _writing(results: Results, folder: Path, parts: Sequence[str], rows: int) -> None:
