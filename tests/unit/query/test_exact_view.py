@@ -66,7 +66,7 @@ def test_exact_view_goes_by_files_and_not_by_the_plan() -> None:
     """An exact plan that another engine carried out as a plain one leaves base files that are not exact."""
     world = ExactWorld()
     world.upsert((2, "one", 1), (2, "nine", 9))
-    world.open().compact()
+    world.open().compact(strategy="unbounded")
     with pytest.raises(NotExactError, match="base file"):
         at(world.open(), 5)
     assert at(world.open(), 10) == {2: "nine"}

@@ -120,7 +120,7 @@ def test_exact_rows_of_a_base_after_the_threshold_go_back_to_the_log() -> None:
     """A plain compaction folded a later version in: an exact one takes it out again, and says what was lost."""
     world = ExactWorld()
     world.upsert((2, "one", 1), (2, "nine", 9), (4, "x", 2))
-    world.open().compact()
+    world.open().compact(strategy="unbounded")
     assert world.rows("read_optimized") == {2: ("nine", 9), 4: ("x", 2)}
     world.upsert((4, "y", 8))
     world.compact(5)
@@ -272,7 +272,7 @@ def test_exact_leftovers_are_found_by_the_next_plan() -> None:
     world.upsert((2, "one", 1), (2, "nine", 9), (3, "x", 1))
     assert world.schedule_and_run(5) is not None
     table = world.open()
-    dry = table.compact(dry_run=True)
+    dry = table.compact(dry_run=True, threshold="1970-01-01T00:01:00Z")
     assert isinstance(dry, ServicePlan)
     assert dry.partition_source == "incremental"
     assert [op.partition_path for op in dry.operations] == ["day=d0"]
@@ -281,8 +281,23 @@ def test_exact_leftovers_are_found_by_the_next_plan() -> None:
     assert world.open().audit_services().is_clean
     assert world.schedule_and_run(20) is not None
     assert world.rows("read_optimized") == world.rows()
-    assert world.open().schedule_compaction() is None
+    assert world.open().schedule_compaction(strategy="unbounded") is None
     assert world.open().audit_services().is_clean
+
+
+def test_exact_table_compacts_by_event_time_whatever_else_is_asked_for() -> None:
+    """Only ``unbounded``, by its name, folds later events in; other strategies filter what the event time chooses."""
+    threshold = {"hoodie.compaction.event.time.threshold": "1970-01-01T00:00:05Z"}
+    for asked in ({}, {"strategy": "bounded_io"}, {"partitions": ["day=d0"]}):
+        world = ExactWorld()
+        world.upsert((2, "one", 1), (2, "nine", 9), (3, "x", 1))
+        with pytest.raises(InvalidError, match="threshold"):
+            world.open().compact(**asked)  # type: ignore[call-overload]
+        assert world.open().compact(options=threshold, **asked) is not None  # type: ignore[call-overload]
+        expected = {2: ("one", 1)} if "partitions" in asked else {2: ("one", 1), 3: ("x", 1)}
+        assert world.rows("read_optimized") == expected
+    assert world.open().compact(strategy="unbounded") is not None
+    assert world.rows("read_optimized") == world.rows() == {2: ("nine", 9), 3: ("x", 1)}
 
 
 def test_exact_leftovers_of_an_archived_compaction_are_found_by_the_next_plan() -> None:
@@ -292,7 +307,7 @@ def test_exact_leftovers_of_an_archived_compaction_are_found_by_the_next_plan() 
     instants = [i.requested_time for i in world.open().timeline.instants]
     world.upsert((5, "y", 1))
     archive(world, instants)  # type: ignore[arg-type]
-    dry = world.open().compact(dry_run=True)
+    dry = world.open().compact(dry_run=True, threshold="1970-01-01T00:01:00Z")
     assert isinstance(dry, ServicePlan)
     assert sorted(op.partition_path for op in dry.operations) == ["day=d0", "day=d1"]
     assert world.rows() == {2: ("nine", 9), 3: ("x", 1), 5: ("y", 1)}
