@@ -25,10 +25,13 @@ from tidelake.format.delete_block import encode_deletes
 from tidelake.format.log_block import BlockType, HeaderKey, LogBlock, encode_block
 from tidelake.format.names import PARTITION_META_FILE, BaseFileName, LogFileName
 from tidelake.format.properties import PartitionMetadata, encode_partition_metadata
+from tidelake.merge.delete_times import delete_bounds_ms, joined_bounds
+from tidelake.merge.ordering import delete_ordering
 from tidelake.schema import RECORD_KEY
+from tidelake.schema.event_time import event_bounds_ms
 from tidelake.storage import Puts, Storage, ensure_object
+from tidelake.timeline import parse_instant, timeline_zone
 from tidelake.write.context import WriteContext
-from tidelake.write.event_time import event_time_bounds_ms
 from tidelake.write.log_sizes import fitting_blocks
 from tidelake.write.rows import in_one
 
@@ -132,7 +135,7 @@ def write_log(
     data = blocks[0] if len(blocks) == 1 else b"".join(blocks)
     puts.put(path, data)
     removed = 0 if deletes is None else len(deletes)
-    bounds = event_bounds(rows, context)
+    bounds = joined_bounds(event_bounds(rows, context), _delete_bounds(deletes, context))
     return replace(
         file_stat(name.file_id, path, partition_path, len(data), rows.num_rows),
         prev_commit=context.instant,
@@ -211,4 +214,17 @@ def event_bounds(rows: pa.Table, context: WriteContext) -> tuple[int | None, int
     field = context.event_time_field
     if field is None or rows.num_rows == 0:
         return None, None
-    return event_time_bounds_ms(rows.column(field), context.config)
+    return event_bounds_ms(rows.column(field), context.config.event_time_unit)
+
+
+def _delete_bounds(deletes: pa.StructArray | None, context: WriteContext) -> tuple[int | None, int | None]:
+    """The same of delete-block entries."""
+    field, merge, config = context.event_time_field, context.merge, context.config
+    if field is None or deletes is None or len(deletes) == 0:
+        return None, None
+    ordering: list[pa.Array] = []
+    unconditional = np.ones(len(deletes), dtype=np.bool_)
+    if merge.is_event_time:
+        ordering, unconditional = delete_ordering(pc.struct_field(deletes, "ordering"), merge.ordering_types)
+    commit_ms = parse_instant(context.instant, timeline_zone(config.timezone_is_utc))
+    return delete_bounds_ms(ordering, unconditional, merge, field, config.event_time_unit, commit_ms)
