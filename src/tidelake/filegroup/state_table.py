@@ -368,7 +368,7 @@ def _slices(paths: list[str], rows: Iterable[tuple[object, ...]]) -> Iterator[Fi
     base: BaseFile | None = None
     logs: list[LogFile] = []
     for path, row in zip(paths, rows, strict=True):
-        file = _file(path, *row)  # type: ignore[arg-type]
+        file = file_of(path, *row)  # type: ignore[arg-type]
         if (path, file.name.file_id) != (partition, group):
             if base is not None or logs:
                 yield _slice(partition, group, base, logs)
@@ -386,9 +386,10 @@ def _slice(partition: str, group: str, base: BaseFile | None, logs: list[LogFile
     return FileSlice(partition, group, first.name.instant, base, tuple(logs))
 
 
-def _file(
+def file_of(
     partition: str, file_id: str, token: str, instant: str, version: str | None, size_bytes: int, committed: int | None
 ) -> BaseFile | LogFile:
+    """The file that a row stands for."""
     folder = f"{partition}/" if partition else ""
     if version is None:
         path = f"{folder}{file_id}_{token}_{instant}.parquet"

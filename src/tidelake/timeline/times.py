@@ -18,6 +18,8 @@ from tidelake.errors import CorruptError, InvalidError, UnavailableError
 LEAD_MS = 1_000
 WAIT_MS = 10_000
 _POLL_S = 0.05
+_FIRST_MS, _END_MS = -2_208_988_800_000, 7_289_654_400_000
+"""The years 1900 to 2200."""
 _DIGITS = re.compile(r"\d{8}(\d{6}(\d{3})?)?", re.ASCII)
 _ISO = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?\s*(Z|[+-]\d\d:?\d\d)?", re.ASCII
@@ -80,6 +82,31 @@ def as_instant(value: str | datetime | date, zone: tzinfo | None) -> str:
             f"{value!r} is not a point in time", value=text, hint="write yyyyMMddHHmmssSSS or 2026-01-31 12:00:00.000"
         )
     return _from_iso(match, text, zone)
+
+
+def as_epoch_ms(value: object) -> int:
+    """What a user may say for an event time, in milliseconds since the epoch: no zone is ever guessed."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        time_ms = value
+    elif isinstance(value, datetime) and value.tzinfo is not None:
+        time_ms = _epoch_ms(value)
+    else:
+        text = value.strip() if isinstance(value, str) else ""
+        match = _ISO.fullmatch(text)
+        if match is None or match[8] is None:
+            raise InvalidError(
+                f"{value!r} is no event time of a known zone",
+                value=str(value),
+                hint='give a datetime with a zone, text such as "2026-01-31T12:00:00Z", or milliseconds since 1970',
+            )
+        time_ms = parse_instant(_from_iso(match, text, timezone.utc), timezone.utc)
+    if not _FIRST_MS <= time_ms < _END_MS:
+        raise InvalidError(
+            f"the event time {value!r} is outside the years 1900 to 2200",
+            value=str(value),
+            hint="numbers are milliseconds",
+        )
+    return time_ms
 
 
 def _from_iso(match: re.Match[str], text: str, zone: tzinfo | None) -> str:
