@@ -40,6 +40,7 @@ FILES = pa.schema(
 )
 _SAVED_AFTER = 32
 """So many writes may have been folded into the state before it is stored again."""
+_MOST_MS = 2**62
 _NEVER = "~"
 """Later than every completion time: that of a commit which is about to have one."""
 
@@ -134,10 +135,15 @@ def _looked_up(
     is_known = is_known.copy()
     for place, file in zip(places.tolist(), files, strict=True):
         told = found[file.path]
-        low[place], high[place], is_known[place] = told.minimum, told.maximum, told.is_known
+        low[place], high[place], is_known[place] = _bounded(told.minimum), _bounded(told.maximum), told.is_known
         if not told.is_known:
             reasons[file.path] = told.reason
     return pa.array(low, pa.int64()), pa.array(high, pa.int64()), is_known, reasons
+
+
+def _bounded(time_ms: int | None) -> int | None:
+    """A time that fits: others may have stored numbers that are none."""
+    return None if time_ms is None else max(-_MOST_MS, min(_MOST_MS, time_ms))
 
 
 def _files_of(instant: str, commit: CommitMetadata) -> pa.Table:
@@ -147,7 +153,7 @@ def _files_of(instant: str, commit: CommitMetadata) -> pa.Table:
         file = data_file(stat.path or "", stat.file_size_in_bytes or 0)
         if file is not None:
             is_log = not isinstance(file, BaseFile)
-            times = (stat.min_event_time, stat.max_event_time)
+            times = (_bounded(stat.min_event_time), _bounded(stat.max_event_time))
             rows.append((stat.partition_path or "", file.name.file_id, instant, _NEVER, is_log, *times, True))
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(FILES)
     return pa.table([pa.array(values, field.type) for values, field in zip(columns, FILES, strict=True)], schema=FILES)

@@ -27,6 +27,7 @@ from tidelake.services.kinds import ServiceKind
 from tidelake.storage import Storage, ensure_object
 from tidelake.timeline import Instant, Timeline
 from tidelake.timeline.claim import Claim, end_claim, holds, release_claim, take_claim
+from tidelake.timeline.decoded import DECODED
 from tidelake.timeline.transitions import Publication, Published, Transitions
 from tidelake.write.context import WriteContext
 from tidelake.write.heartbeat import beating
@@ -276,7 +277,9 @@ def _complete(
         now = TableSource(call.storage, source.config, timeline, source.reader)
         marks = marks_of_commit(now, call.clock.now_ms(), claim.instant, metadata)
         told = replace(metadata, extra_metadata={**extra, **marks})
-        return Publication(kind.completed_action, State.COMPLETED, claim.instant, lambda _: told.encode(_SYNC))
+        return Publication(
+            kind.completed_action, State.COMPLETED, claim.instant, lambda _: DECODED.encode(told, _SYNC)
+        )
 
     published = moves.publish(decide)
     with suppress(UnavailableError):

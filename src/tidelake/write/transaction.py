@@ -26,6 +26,7 @@ from tidelake.query.freshness import marks_of_commit
 from tidelake.storage import Storage
 from tidelake.timeline import Instant, Timeline, TimelineReader
 from tidelake.timeline.claim import alive_since_ms
+from tidelake.timeline.decoded import DECODED
 from tidelake.timeline.transitions import HEARTBEAT_DIR, Publication, Published, Transitions
 from tidelake.write.conflicts import Footprint, KeyChecks, check_conflicts, check_schema, check_undone
 from tidelake.write.heartbeat import beating
@@ -193,7 +194,7 @@ class Transaction:
             check_schema(extra.get("schema"), self._schema_known, timeline, self._reader)
             retire_metadata_table(self._storage, self._clock)
             told = self._with_freshness(metadata, timeline)
-            return Publication(self._action, State.COMPLETED, self.instant, lambda _: told.encode(_SYNC))
+            return Publication(self._action, State.COMPLETED, self.instant, lambda _: DECODED.encode(told, _SYNC))
 
         self._stats = stats
         published = self._moves.publish(decide)
