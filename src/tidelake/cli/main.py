@@ -103,6 +103,7 @@ def _services(given: Namespace, options: dict[str, str], as_json: bool) -> int:
             schedule=given.schedule,
             instant=given.run,
             strategy=given.strategy,
+            threshold=given.threshold,
             partitions=given.partition,
         )
     if given.command == "cluster":

@@ -187,9 +187,10 @@ def _add_compact(commands: _Commands[_Parser]) -> None:
         "compact",
         "fold logs into new base files: plans that wait first, then what else there is",
         "A strategy says which file groups are taken: unbounded (default), bounded_io, log_file_size, log_file_num,\n"
-        "day_based, partition_regex; several are joined by +. What is left is recorded for the next plan.\n\n"
+        "day_based, partition_regex, event_time; several are joined by +. What is left is recorded for the next plan.\n\n"
         "examples:\n"
         "  tidelake compact /data/trips --dry-run\n"
+        "  tidelake compact /data/trips --strategy event_time --threshold 2026-01-02T00:00:00Z\n"
         "  tidelake compact /data/trips --strategy log_file_size+bounded_io --option hoodie.compaction.target.io=1024\n"
         "  tidelake compact /data/trips --schedule",
     )
@@ -199,6 +200,11 @@ def _add_compact(commands: _Commands[_Parser]) -> None:
     how.add_argument("--schedule", action="store_true", help="publish the plan, for another to carry out")
     how.add_argument("--run", metavar="INSTANT", help="carry out one plan that waits")
     parser.add_argument("--strategy", metavar="NAME", help="which file groups to take")
+    parser.add_argument(
+        "--threshold",
+        metavar="TIME",
+        help="with event_time: compact the data before this time, such as 2026-01-02T00:00:00Z",
+    )
     parser.add_argument(
         "--partition", action="append", metavar="P", help="only this partition path, such as city=oslo; repeatable"
     )

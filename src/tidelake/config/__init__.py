@@ -2,6 +2,7 @@
 
 from tidelake.config.clean_options import (
     CLEAN_AUTOMATIC,
+    CLEAN_COMMITS,
     CLEAN_OPTIONS,
     KEEP_COMMITS,
     KEEP_HOURS,
@@ -9,6 +10,21 @@ from tidelake.config.clean_options import (
     CleanOptions,
     clean_options,
 )
+from tidelake.config.event_time_options import (
+    EVENT_TIME_BACKDATE,
+    EVENT_TIME_BARRIER,
+    EVENT_TIME_DELAY,
+    EVENT_TIME_FLOOR,
+    EVENT_TIME_IDLE,
+    EVENT_TIME_LAG,
+    EVENT_TIME_LATE_DELAY,
+    EVENT_TIME_LATENESS,
+    EVENT_TIME_OPTIONS,
+    EVENT_TIME_POLICY,
+    EVENT_TIME_THRESHOLD,
+    EVENT_TIME_ZONE,
+)
+from tidelake.config.exact import refuse_unfit_exact
 from tidelake.config.options import READ_OPTIONS, Option, ReadOptions, UnknownOptionWarning, read_options
 from tidelake.config.service_options import (
     CLUSTER_ASYNC,
@@ -59,6 +75,7 @@ from tidelake.config.table_options import (
     BASE_FILE_BYTES,
     COMPRESSION,
     DICTIONARY,
+    EVENT_TIME_EXACT,
     LOG_BLOCK_BYTES,
     LOG_FILE_BYTES,
     ROW_GROUP_ROWS,
@@ -70,6 +87,7 @@ from tidelake.config.write_options import WRITE_OPTIONS, LockOptions, WriterOpti
 __all__ = [
     "BASE_FILE_BYTES",
     "CLEAN_AUTOMATIC",
+    "CLEAN_COMMITS",
     "CLEAN_OPTIONS",
     "CLUSTERING_DAYS",
     "CLUSTERING_FILTER",
@@ -103,9 +121,22 @@ __all__ = [
     "COMPACT_TRIGGER",
     "COMPRESSION",
     "DICTIONARY",
+    "EVENT_TIME_BACKDATE",
+    "EVENT_TIME_BARRIER",
+    "EVENT_TIME_DELAY",
+    "EVENT_TIME_EXACT",
     "EVENT_TIME_FIELD",
+    "EVENT_TIME_FLOOR",
+    "EVENT_TIME_IDLE",
+    "EVENT_TIME_LAG",
+    "EVENT_TIME_LATENESS",
+    "EVENT_TIME_LATE_DELAY",
+    "EVENT_TIME_OPTIONS",
+    "EVENT_TIME_POLICY",
+    "EVENT_TIME_THRESHOLD",
     "EVENT_TIME_UNIT",
     "EVENT_TIME_UNITS",
+    "EVENT_TIME_ZONE",
     "INCREMENTAL_SERVICES",
     "KEEP_COMMITS",
     "KEEP_HOURS",
@@ -132,5 +163,6 @@ __all__ = [
     "is_service_option",
     "parse_table_config",
     "read_options",
+    "refuse_unfit_exact",
     "writer_options",
 ]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
+from tidelake.config.table_options import EVENT_TIME_EXACT
 from tidelake.errors import CorruptError, UnsupportedError
 
 SUPPORTED_VERSIONS = (8, 9)
@@ -76,6 +77,8 @@ class TableConfig:
     event_time_field: str | None = None
     event_time_unit: str | None = None
     """The unit of an event-time column of numbers: s, ms or us."""
+    is_exact: bool = False
+    """Whether every version of a row is logged, so that event-time compactions can split at their threshold."""
 
     @property
     def is_partitioned(self) -> bool:
@@ -112,6 +115,7 @@ def parse_table_config(properties: Mapping[str, str]) -> TableConfig:
         buckets=_buckets(properties),
         event_time_field=properties.get(EVENT_TIME_FIELD) or properties.get("tidelake.event.time.field") or None,
         event_time_unit=_event_time_unit(properties),
+        is_exact=EVENT_TIME_EXACT.of(properties),
         is_global=_index_type(properties) == "GLOBAL_SIMPLE"
         and bool(_list(properties, "hoodie.table.partition.fields")),
     )

@@ -194,8 +194,9 @@ def _run_compaction(given: Arguments) -> Iterable[Row]:
     table, op = given.table(), (given.text("op") or "").lower()
     options = _options(given.text("options"))
     stamp = given.text("timestamp")
+    strategy, threshold = given.text("strategy"), given.text("threshold")
     if op == "schedule":
-        made = table.schedule_compaction(options=options)
+        made = table.schedule_compaction(strategy=strategy, threshold=threshold, options=options)
         return [] if made is None else _compaction_rows(table, made)
     if op in ("run", "execute"):
         if stamp is not None:
@@ -206,7 +207,7 @@ def _run_compaction(given: Arguments) -> Iterable[Row]:
             done += _compaction_rows(table, commit.requested_time)
         return done
     if op in ("scheduleandexecute", "schedule_and_execute"):
-        commit = table.compact(options=options)
+        commit = table.compact(strategy=strategy, threshold=threshold, options=options)
         return [] if commit is None else _compaction_rows(table, commit.requested_time)
     raise InvalidError(f"op is {op!r}", value=op, hint="schedule, run or scheduleAndExecute")
 
@@ -414,6 +415,8 @@ _ALL = (
             _PATH,
             Parameter("timestamp", "string", "with run: the instant of one plan; all that wait by default"),
             _OPTIONS,
+            Parameter("strategy", "string", "which file groups to take, such as event_time"),
+            Parameter("threshold", "string", "with event_time: compact the data before this time"),
         ),
         _COMPACTION_COLUMNS,
         _run_compaction,

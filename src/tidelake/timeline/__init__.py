@@ -7,7 +7,9 @@ from tidelake.timeline.times import (
     as_epoch_ms,
     as_instant,
     format_instant,
+    next_instant,
     parse_instant,
+    previous_instant,
     timeline_zone,
 )
 
@@ -22,6 +24,8 @@ __all__ = [
     "format_instant",
     "load_config",
     "load_timeline",
+    "next_instant",
     "parse_instant",
+    "previous_instant",
     "timeline_zone",
 ]

@@ -63,6 +63,16 @@ def next_instant(instant: str) -> str:
     return _digits(later, later.microsecond // 1000)
 
 
+def previous_instant(instant: str) -> str:
+    """One millisecond earlier; what is no time of the calendar counts as a number, not below zero."""
+    try:
+        second = datetime.strptime(instant[:14], "%Y%m%d%H%M%S")
+        earlier = second + timedelta(milliseconds=int(instant[14:17] or "999") - 1)
+    except (ValueError, OverflowError):
+        return str(max(0, int(instant) - 1)).zfill(len(instant))
+    return _digits(earlier, earlier.microsecond // 1000)
+
+
 def as_instant(value: str | datetime | date, zone: tzinfo | None) -> str:
     """What a user may say for a point in time, as an instant time.
 

@@ -16,8 +16,9 @@ from tidelake.errors import ConflictError, NotFoundError
 from tidelake.format.avro_arrow import arrow_schema
 from tidelake.format.avro_schema import parse_record
 from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata, WriteStat
+from tidelake.format.event_marks import decode_event_marks
 from tidelake.format.names import parse_base_name, parse_log_name
-from tidelake.format.plans import RequestedReplaceMetadata
+from tidelake.format.plans import CompactionPlan, RequestedReplaceMetadata
 from tidelake.index.bucket import DIGITS
 from tidelake.schema import without_meta
 from tidelake.timeline import Instant, Timeline, TimelineReader
@@ -58,14 +59,79 @@ def check_conflicts(
     now: Timeline,
     reader: TimelineReader,
     keys: KeyChecks,
+    mine: str | None = None,
 ) -> None:
-    """Raise ConflictError if a write that completed since ``start``, or a pending clustering, is in the way."""
+    """Raise ConflictError if a write that completed since ``start``, or a pending clustering, is in the way.
+
+    ``mine`` is the write's own instant: compactions that were planned since it began, at a later instant, may be in its way.
+    """
     check_undone(start, now, reader)
     before = {i.requested_time for i in start.completed_writes}
     for instant in now.completed_writes:
         if instant.requested_time not in before:
             _check_completed(footprint, instant, reader.commit(instant), keys)
     _check_clustering(footprint, now, reader)
+    if mine is not None:
+        check_leftovers(footprint, mine, now, reader)
+
+
+def check_leftovers(footprint: Footprint, mine: str, now: Timeline, reader: TimelineReader) -> None:
+    """Raise ConflictError if an exact compaction was planned at a later instant, while this write was under way.
+
+    What it leaves in logs carries its own instant, and would be read after the logs of this write, which completes later.
+    """
+    for instant in now.instants:
+        if instant.requested_time <= mine or instant.pending_action != "compaction":
+            continue
+        for partition, file_id in _groups_with_leftovers(instant, reader):
+            if footprint.group(partition, file_id) in footprint.groups:
+                raise ConflictError(
+                    f"an exact compaction was planned at {instant.requested_time}, after this write began, and keeps later "
+                    f"events of the file group {file_id}",
+                    instant=instant.requested_time,
+                    hint="redo the write",
+                )
+
+
+def _groups_with_leftovers(instant: Instant, reader: TimelineReader) -> set[tuple[str, str]]:
+    """The groups of a compaction that may have, or have, logs of its own: by its plan, and by what it did."""
+    found: set[tuple[str, str]] = set()
+    try:
+        plan = reader.record(CompactionPlan, instant.requested_file_name)
+        marks = decode_event_marks(plan.extra_metadata)
+        if marks is not None and marks.is_exact:
+            found = {(op.partition_path or "", op.file_id or "") for op in plan.operations or ()}
+    except NotFoundError:
+        pass  # withdrawn, or archived, since the timeline was read
+    if instant.is_completed:
+        stats = reader.commit(instant).stats
+        found |= {(stat.partition_path or "", stat.file_id or "") for stat in stats if is_log(stat)}
+    return found
+
+
+def check_split(footprint: Footprint, instant: str, now: Timeline, reader: TimelineReader) -> None:
+    """Raise ConflictError if an exact compaction with a later instant splits a file group that this write logs into.
+
+    What it leaves over lies in a log of its own instant, which readers apply after this write's. Of equal event times the
+    record that came first would win.
+    """
+    for found in now.instants:
+        if found.pending_action != "compaction" or found.requested_time <= instant:
+            continue
+        try:
+            plan = reader.record(CompactionPlan, found.requested_file_name)
+        except NotFoundError:
+            continue  # withdrawn since the timeline was read
+        marks = decode_event_marks(plan.extra_metadata)
+        for op in (plan.operations or ()) if marks is not None and marks.is_exact else ():
+            group = footprint.group(op.partition_path, op.file_id)
+            if group in footprint.groups:
+                raise ConflictError(
+                    f"the exact compaction {found.requested_time} of the file group {group[1]} of partition {group[0]!r} "
+                    "was planned after this write began",
+                    instant=found.requested_time,
+                    hint="redo the write, or let it retry with on_conflict='retry'",
+                )
 
 
 def check_undone(start: Timeline, now: Timeline, reader: TimelineReader) -> None:

@@ -117,25 +117,25 @@ def write_log(
     rows: pa.Table,
     deletes: pa.StructArray | None,
     at_most: int | None = None,
+    first: pa.StructArray | None = None,
 ) -> WriteStat:
     """Write a log file: data blocks of stored rows, then delete blocks; either may be missing.
 
-    ``at_most`` is what the rows take in memory, or more, if it is known.
+    ``at_most`` is what the rows take in memory, or more, if it is known; ``first`` are deletes that come before the rows.
     """
     path = join(partition_path, str(name))
     headers = {HeaderKey.INSTANT_TIME: context.instant, HeaderKey.SCHEMA: context.stored_schema_text}
     bound = context.files.max_block_bytes
-    blocks: list[bytes] = []
+    blocks = _delete_blocks(first, headers, bound)
     if rows.num_rows:
         blocks += fitting_blocks(rows, lambda some: encode_block(_data_block(some, context, headers)), bound, at_most)
-    if deletes is not None and len(deletes):
-        blocks += fitting_blocks(
-            deletes, lambda some: encode_block(LogBlock(BlockType.DELETE, headers, encode_deletes(some))), bound
-        )
+    blocks += _delete_blocks(deletes, headers, bound)
     data = blocks[0] if len(blocks) == 1 else b"".join(blocks)
     puts.put(path, data)
-    removed = 0 if deletes is None else len(deletes)
-    bounds = joined_bounds(event_bounds(rows, context), _delete_bounds(deletes, context))
+    removed = sum(len(some) for some in (first, deletes) if some is not None)
+    bounds = joined_bounds(
+        event_bounds(rows, context), _delete_bounds(first, context), _delete_bounds(deletes, context)
+    )
     return replace(
         file_stat(name.file_id, path, partition_path, len(data), rows.num_rows),
         prev_commit=context.instant,
@@ -147,6 +147,16 @@ def write_log(
         log_files=(str(name),),
         min_event_time=bounds[0],
         max_event_time=bounds[1],
+    )
+
+
+def _delete_blocks(deletes: pa.StructArray | None, headers: dict[HeaderKey, str], bound: int) -> list[bytes]:
+    if deletes is None or len(deletes) == 0:
+        return []
+    return list(
+        fitting_blocks(
+            deletes, lambda some: encode_block(LogBlock(BlockType.DELETE, headers, encode_deletes(some))), bound
+        )
     )
 
 

@@ -6,9 +6,12 @@ Rows keep their commit times: a compaction delivers nothing to incremental reade
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidelake._progress import current
 from tidelake.config import COMPACT_INLINE, COMPACTION_STRATEGY, TableType
@@ -17,11 +20,16 @@ from tidelake.filegroup import BaseFile, FileSlice, LogFile
 from tidelake.filegroup.listing import list_partitions
 from tidelake.format.avro_record import decode_record
 from tidelake.format.commit_metadata import CommitMetadata, WriteStat
+from tidelake.format.event_marks import ROWS_AFTER_KEY, SplitCounts, decode_event_marks
 from tidelake.format.names import BaseFileName, parse_base_name, parse_log_name
 from tidelake.format.plans import CompactionOperation, CompactionPlan
 from tidelake.query import ScanPlan, TableSource, plan_slices, read_slice
-from tidelake.services.compaction.plan import CompactionPlanner, encode_plan
+from tidelake.schema.event_time import ms_to_stored, stored_numbers
+from tidelake.services.compaction.event_plan import EventTimePlanner
+from tidelake.services.compaction.exact import compact_exact, exact_job
+from tidelake.services.compaction.plan import CompactionPlanner, encode_event_plan, encode_plan
 from tidelake.services.compaction.strategies import HUDI_NAMES
+from tidelake.services.compaction.thresholds import EventTimeConfig, finder_of
 from tidelake.services.compaction.trigger import compaction_due
 from tidelake.services.context import ServiceCall
 from tidelake.services.execution import (
@@ -76,7 +84,10 @@ def compact(call: ServiceCall) -> Commit | None:
 
 
 def _encoded(planner: CompactionPlanner, outcome: Outcome) -> bytes:
-    return encode_plan(outcome, COMPACTION_STRATEGY.of(planner.config.options)).encode(_SYNC)
+    strategy = COMPACTION_STRATEGY.of(planner.config.options)
+    if isinstance(planner, EventTimePlanner) and planner.marks is not None:
+        return encode_event_plan(outcome, strategy, planner.marks).encode(_SYNC)
+    return encode_plan(outcome, strategy).encode(_SYNC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +98,31 @@ class CompactionJob:
     context: WriteContext
     claim: Claim
     token: Token
+    threshold_ms: int | None = None
+    """Of a compaction by event time: rows at or after it are counted."""
 
 
-def compact_slice(job: CompactionJob, storage: Storage, file_slice: FileSlice, attempt: int) -> WriteStat:
+@dataclass(frozen=True, slots=True)
+class CompactedSlice:
+    """What became of one file group."""
+
+    stat: WriteStat
+    rows_after: int = 0
+    """Rows of the base file at or after the threshold."""
+
+
+def compact_slice(job: CompactionJob, storage: Storage, file_slice: FileSlice, attempt: int) -> CompactedSlice:
     """Fold the logs of one slice into a new base file: what every engine runs."""
     name = BaseFileName(file_slice.file_id, job.token.text(attempt), job.context.instant)
     partition = file_slice.partition_path
     path = f"{partition}/{name}" if partition else str(name)
     put_markers(storage, job.context.instant, job.token.marker_number(attempt), [(path, "MERGE")])
-    batches = read_slice(storage, job.scan, file_slice)
+    after = RowsAfter(job.context, job.threshold_ms)
+    batches = after.counted(read_slice(storage, job.scan, file_slice))
     stat = write_base_stream(storage, job.context, name, partition, batches, job.scan.schema)
     refuse_late(storage, job.claim, path)
     base = file_slice.base
-    return replace(
+    stat = replace(
         stat,
         prev_commit=file_slice.base_instant,
         prev_base_file=None if base is None else str(base.name),
@@ -107,6 +130,26 @@ def compact_slice(job: CompactionJob, storage: Storage, file_slice: FileSlice, a
         total_log_size_compacted=sum(log.size_bytes for log in file_slice.logs),
         total_log_blocks=len(file_slice.logs),
     )
+    return CompactedSlice(stat, after.count)
+
+
+class RowsAfter:
+    """Counts the rows at or after a threshold as they stream by; none is asked for where there is no threshold."""
+
+    def __init__(self, context: WriteContext, threshold_ms: int | None) -> None:
+        self._field = context.event_time_field
+        self._unit = context.config.event_time_unit
+        self._threshold_ms = threshold_ms
+        self.count = 0
+
+    def counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The same batches."""
+        for batch in batches:
+            if self._threshold_ms is not None and self._field is not None:
+                column = batch.column(self._field)
+                least = ms_to_stored(self._threshold_ms, column.type, self._unit)
+                self.count += pc.sum(pc.greater_equal(stored_numbers(column), least)).as_py() or 0
+            yield batch
 
 
 def compact_inline(call: ServiceCall) -> None:
@@ -129,7 +172,12 @@ def compact_inline(call: ServiceCall) -> None:
 def compaction_planner(call: ServiceCall, source: TableSource) -> CompactionPlanner:
     """The planner that the table's and the call's options ask for."""
     config = call.config(source)
-    return CompactionPlanner(config, make_strategy(COMPACTION_STRATEGY.of(config.options), HUDI_NAMES))
+    strategy = make_strategy(COMPACTION_STRATEGY.of(config.options), HUDI_NAMES)
+    finder = finder_of(strategy)
+    if finder is None:
+        return CompactionPlanner(config, strategy)
+    drawn = call.moves(source).generator.draw(source.timeline.greatest_time)
+    return EventTimePlanner(EventTimeConfig(config.table, config.options, config.now, source), strategy, finder, drawn)
 
 
 def _execute(call: ServiceCall, instant: str) -> Commit:
@@ -148,14 +196,27 @@ def _operations(plan: bytes) -> tuple[CompactionOperation, ...]:
 
 def _work(call: ServiceCall, executing: Executing) -> Done:
     source = executing.source
-    slices = _slices(source, _operations(executing.plan))
+    plan = decode_record(CompactionPlan, executing.plan)
+    slices = _slices(source, plan.operations or ())
+    marks = decode_event_marks(plan.extra_metadata)
     context = write_context(call, executing)
-    job = CompactionJob(plan_slices(source, slices).only(()), context, executing.claim, executing.token)
+    scan = plan_slices(source, slices).only(())
     current().stage("compact file groups", len(slices))
     sizes = [file_slice.size_bytes for file_slice in slices]
-    stats = call.runner.run(call.storage, partial(compact_slice, job), slices, sizes)
+    extra = {"schema": context.schema_text, **(marks.encode() if marks else {})}
+    if marks is not None and marks.is_exact:
+        exact = exact_job(scan, context, executing.claim, executing.token, marks)
+        done = call.runner.run(call.storage, partial(compact_exact, exact), slices, sizes)
+        stats = [stat for each in done for stat in each.stats]
+        extra |= sum((each.counts for each in done), SplitCounts()).encode()
+    else:
+        threshold_ms = None if marks is None else marks.threshold_ms
+        job = CompactionJob(scan, context, executing.claim, executing.token, threshold_ms)
+        made = call.runner.run(call.storage, partial(compact_slice, job), slices, sizes)
+        stats = [each.stat for each in made]
+        extra |= {} if marks is None else {ROWS_AFTER_KEY: str(sum(each.rows_after for each in made))}
     current().stage("commit")
-    return Done(tuple(stats), CommitMetadata(by_partition(stats), True, {"schema": context.schema_text}, 1, "COMPACT"))
+    return Done(tuple(stats), CommitMetadata(by_partition(stats), True, extra, 1, "COMPACT"))
 
 
 def _slices(source: TableSource, operations: tuple[CompactionOperation, ...]) -> list[FileSlice]:

@@ -1,16 +1,30 @@
-"""When a compaction is due: after so many delta commits, or so much time, since the last one."""
+"""When a compaction is due: after so many delta commits, or so much time, since the last one.
+
+A compaction by event time goes by its threshold and by what has arrived: whether it is due its planner says.
+"""
 
 from __future__ import annotations
 
-from tidelake.config import COMPACT_DELTA_COMMITS, COMPACT_DELTA_SECONDS, COMPACT_TRIGGER
+from tidelake.config import COMPACT_DELTA_COMMITS, COMPACT_DELTA_SECONDS, COMPACT_TRIGGER, COMPACTION_STRATEGY
 from tidelake.query import TableSource
+from tidelake.services.compaction.strategies import HUDI_NAMES
+from tidelake.services.compaction.thresholds import finder_of
 from tidelake.services.kinds import COMPACTION
-from tidelake.services.strategy import ServiceConfig
+from tidelake.services.strategy import ServiceConfig, make_strategy
 from tidelake.timeline import parse_instant
+
+BY_EVENT_TIME = "compaction goes by event time"
+
+
+def goes_by_event_time(config: ServiceConfig) -> bool:
+    """Whether the table's strategy is one of event time."""
+    return finder_of(make_strategy(COMPACTION_STRATEGY.of(config.options), HUDI_NAMES)) is not None
 
 
 def compaction_due(source: TableSource, config: ServiceConfig) -> str | None:
     """Why a compaction is due by the table's trigger; None if it is not."""
+    if goes_by_event_time(config):
+        return BY_EVENT_TIME
     services = [i for i in source.timeline.instants if i.pending_action == COMPACTION.action]
     since = max((i.requested_time for i in services), default="")
     deltas = [
