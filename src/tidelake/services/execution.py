@@ -277,9 +277,7 @@ def _complete(
         now = TableSource(call.storage, source.config, timeline, source.reader)
         marks = marks_of_commit(now, call.clock.now_ms(), claim.instant, metadata)
         told = replace(metadata, extra_metadata={**extra, **marks})
-        return Publication(
-            kind.completed_action, State.COMPLETED, claim.instant, lambda _: DECODED.encode(told, _SYNC)
-        )
+        return Publication(kind.completed_action, State.COMPLETED, claim.instant, lambda _: DECODED.encode(told, _SYNC))
 
     published = moves.publish(decide)
     with suppress(UnavailableError):
