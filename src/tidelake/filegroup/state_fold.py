@@ -36,6 +36,11 @@ _FEW_PARTITIONS = 64
 class Listing(Protocol):
     """What a fold asks of a view."""
 
+    @property
+    def replaced(self) -> Collection[tuple[str, str]]:
+        """The file groups that active writes have retired, as (partition path, file id)."""
+        ...
+
     def is_visible(self, instant: str) -> bool:
         """Whether files that carry this instant are part of the view."""
         ...
@@ -193,6 +198,11 @@ def _folded_slices(
     view: Listing,
 ) -> list[FileSlice]:
     """The latest slices from those that were live and the files that writes of ours name."""
+    named = list(named)
+    live = {file_slice.file_id for file_slice in before.slices}
+    if any(stat.file_id not in live and stat.prev_commit not in (None, "null") for stat in named):
+        # A compaction that waited may complete after its group was replaced: the group does not come back.
+        replaced = {*replaced, *view.replaced}
     files = {file.path: file for file_slice in before.slices for file in file_slice.files}
     for stat in named:
         file = data_file(stat.path or "", stat.file_size_in_bytes or 0)

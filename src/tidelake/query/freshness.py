@@ -17,6 +17,7 @@ the previous commit stored and the commit's own files it follows what a write ch
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -24,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidelake.config import TableType
-from tidelake.errors import CorruptError, TidelakeError
+from tidelake.errors import CorruptError, TidelakeError, UnavailableError
 from tidelake.filegroup.slices import BaseFile, data_file
 from tidelake.format.avro_record import decode_record
 from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata, WriteStat
@@ -41,7 +42,7 @@ from tidelake.format.freshness_marks import (
 )
 from tidelake.format.names import COMPLETES_AS
 from tidelake.query.event_column import event_times_of
-from tidelake.query.high_marks import kept_high_marks
+from tidelake.query.high_marks import keep_high_marks, kept_high_marks
 from tidelake.query.live_times import LiveTimes, live_times
 from tidelake.query.source import TableSource
 from tidelake.timeline import WRITE_ACTIONS, Instant
@@ -119,8 +120,16 @@ class _Before:
 
 
 def freshness(source: TableSource, now_ms: int) -> Freshness:
-    """Completion and freshness as of the source's timeline, worked out anew."""
-    return _whole(source, now_ms, _before(source), None, None)
+    """Completion and freshness as of the source's timeline, worked out anew.
+
+    High-water marks that no commit of ours has stored (after another engine's commit) are kept, so that they are seen again.
+    """
+    before = _before(source)
+    found = _whole(source, now_ms, before, None, None)
+    if not _follows(source, before):
+        with suppress(UnavailableError):  # who may only read does without
+            keep_high_marks(source.storage, found.marks)
+    return found
 
 
 def marks_of_commit(source: TableSource, now_ms: int, instant: str, commit: CommitMetadata) -> dict[str, str]:
@@ -143,10 +152,8 @@ def _step(
     source: TableSource, now_ms: int, before: _Before, instant: str, commit: CommitMetadata
 ) -> FreshnessMarks | None:
     """The next marks from those of the commit before, if they follow."""
-    is_first = before.newest is None and not source.reader.history
-    has_followed = before.is_newest_marked and before.marks.memory.is_settled and not _was_undone(source, before)
     is_logged = source.config.table_type is TableType.MERGE_ON_READ
-    if not (is_first or has_followed) or _takes_files(commit, is_logged):
+    if not _follows(source, before) or _takes_files(commit, is_logged):
         return None
     bound = now_ms + FUTURE_MS
     if any(time is not None and time > bound for stat in commit.stats for time in _times(stat)):
@@ -171,7 +178,7 @@ def _whole(
     bound = now_ms + FUTURE_MS
     declared = before.declared if pending is None else _declared(before.declared, pending[1])
     high = before.marks
-    if before.newest is None or not before.is_newest_marked or _was_undone(source, before):
+    if not _follows(source, before):
         kept = kept_high_marks(source.storage)
         high = replace(high, rt_hwm=high.rt_hwm.raised(kept.rt_hwm), ro_hwm=high.ro_hwm.raised(kept.ro_hwm))
     last = _last_arrival(source, bound, pending)
@@ -179,7 +186,7 @@ def _whole(
     rt = ViewTimes() if last is None else last.times
     live: LiveTimes | None = None
     ro, log_min, is_known = rt, None, not reasons
-    future = 0 if last is None else last.future_files
+    last_future = future = 0 if last is None else last.future_files
     if source.config.table_type is TableType.MERGE_ON_READ:
         live = live_times(source, most_read)
         if pending is not None:
@@ -189,7 +196,7 @@ def _whole(
         is_known = not reasons
     if last is None and not reasons:
         reasons.append("no write has brought events yet")
-    memory = Memory(log_min, is_known and future == 0, declared)
+    memory = Memory(log_min, is_known and future == last_future == 0, declared)
     marks = _raised(FreshnessMarks(rt, ro, memory=memory), high)
     return Freshness(marks, now_ms, last, live, future, tuple(reasons))
 
@@ -311,6 +318,13 @@ def _takes_files(commit: CommitMetadata, is_logged: bool) -> bool:
     if isinstance(commit, ReplaceCommitMetadata) or commit.operation_type in _SERVICES:
         return True
     return any(stat.prev_base_file for stat in _split(commit)[1])
+
+
+def _follows(source: TableSource, before: _Before) -> bool:
+    """Whether the marks of the newest commit are those of the timeline, but for what the clock does."""
+    if before.newest is None:
+        return not source.reader.history and not source.timeline.takers
+    return before.is_newest_marked and before.marks.memory.is_settled and not _was_undone(source, before)
 
 
 def _was_undone(source: TableSource, before: _Before) -> bool:

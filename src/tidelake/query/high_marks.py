@@ -1,6 +1,7 @@
-"""High-water marks of commits that are taken back: kept beside the timeline, so that they never go back.
+"""High-water marks that are in no commit: kept beside the timeline, so that they never go back.
 
-Whoever takes back a completed write keeps its marks first. ``.hoodie/.tidelake/high-marks`` only grows.
+Whoever takes back a completed write keeps its marks first; who looks at a table after another engine's commit keeps what was
+shown. ``.hoodie/.tidelake/high-marks`` only grows.
 """
 
 from __future__ import annotations
@@ -25,11 +26,15 @@ def kept_high_marks(storage: Storage) -> FreshnessMarks:
         return FreshnessMarks()
 
 
-def keep_high_marks(storage: Storage, commits: Iterable[CommitMetadata]) -> None:
+def keep_commits_marks(storage: Storage, commits: Iterable[CommitMetadata]) -> None:
     """Keep the marks of commits that are about to be taken back."""
     found = [marks for commit in commits if (marks := decode_freshness_marks(commit.extra_metadata)) is not None]
-    if not found:
-        return
+    if found:
+        keep_high_marks(storage, *found)
+
+
+def keep_high_marks(storage: Storage, *found: FreshnessMarks) -> None:
+    """Keep high-water marks."""
     for _ in range(_TRIES):
         try:
             data, version = storage.get_with_version(HIGH_MARKS_FILE)
@@ -40,7 +45,7 @@ def keep_high_marks(storage: Storage, commits: Iterable[CommitMetadata]) -> None
         for marks in found:
             rt, ro = raised.rt_hwm.raised(marks.rt_hwm), raised.ro_hwm.raised(marks.ro_hwm)
             raised = FreshnessMarks(rt_hwm=rt, ro_hwm=ro)
-        if version is not None and raised == before:
+        if raised == before:
             return
         try:
             if version is None:

@@ -40,6 +40,7 @@ FILES = pa.schema(
 )
 _SAVED_AFTER = 32
 """So many writes may have been folded into the state before it is stored again."""
+_OF_LIVE_GROUPS = frozenset({"COMPACT", "LOG_COMPACT"})
 _MOST_MS = 2**62
 _NEVER = "~"
 """Later than every completion time: that of a commit which is about to have one."""
@@ -62,6 +63,10 @@ class LiveTimes:
     def after(self, instant: str, commit: CommitMetadata) -> LiveTimes:
         """The live files when a commit that is about to be published is."""
         added = _files_of(instant, commit)
+        if commit.operation_type in _OF_LIVE_GROUPS and added.num_rows:
+            # A group that was replaced while its plan waited does not come back.
+            live = set(_groups(self.files))
+            added = added.filter(pa.array([group in live for group in _groups(added)]))
         rewritten = {
             group for group, is_log in zip(_groups(added), added["is_log"].to_pylist(), strict=True) if not is_log
         }

@@ -21,7 +21,7 @@ from tidelake.filegroup.listing import list_all
 from tidelake.format.names import State
 from tidelake.format.plans import InstantInfo, RestorePlan
 from tidelake.locking import Lock
-from tidelake.query.high_marks import keep_high_marks
+from tidelake.query.high_marks import keep_commits_marks
 from tidelake.services.clean import finish_cleans
 from tidelake.services.savepoint import Savepoint, list_savepoints
 from tidelake.services.settled import TRIES, UnsettledError, check_settled
@@ -107,7 +107,7 @@ class _Planner:
             raise UnsettledError
         if self._config.event_time_field is not None:
             reader = TimelineReader(self._storage, self._config)
-            keep_high_marks(
+            keep_commits_marks(
                 self._storage, reader.commits(tuple(i for i in self.made.undone if i.is_completed)).values()
             )
         infos = tuple(InstantInfo(i.requested_time, _action(i)) for i in self.made.undone)
