@@ -12,11 +12,15 @@ import tidelake as tl
 from exact_world import OPTIONS, SCHEMA, ExactWorld, create_exact, events, plan_exact
 from tidelake.errors import ConflictError, InvalidError, UnsupportedError
 from tidelake.format.commit_metadata import WriteStat
+from tidelake.format.event_marks import EventTimeMarks
 from tidelake.format.names import parse_log_name
-from tidelake.query import TableSource
+from tidelake.query import TableSource, plan_slices
+from tidelake.services.compaction.exact import compact_exact, exact_job
+from tidelake.services.execution import Executing, Token, write_context
 from tidelake.services.report import ServicePlan
 from tidelake.storage import FaultyStorage, MemoryStorage, SimulatedCrash
 from tidelake.testing import ManualClock
+from tidelake.timeline.claim import Claim
 from tidelake.write import Commit
 from unit.services.hand_made import archive
 
@@ -458,3 +462,24 @@ class Model:
                 if not is_deleted:
                     shown[key] = (name, ts)
         return shown
+
+
+def test_exact_task_that_ends_after_its_plan_was_carried_out_leaves_no_file() -> None:
+    """A straggler's leftover log would be read as well, since names decide what is visible."""
+    world = ExactWorld()
+    world.upsert((2, "one", 1), (2, "nine", 9))
+    planned = str(world.plan(5))
+    source = TableSource.load(world.storage)
+    slices = list(source.view().slices())
+    claim = Claim(planned, 1, "straggler")
+    executing = Executing(source, planned, b"", claim, Token.of(claim))
+    context = write_context(world.open()._service_call(None), executing)
+    marks = EventTimeMarks(5_000, "FIXED", "COVERING", True, "ts", "s", True)
+    job = exact_job(plan_slices(source, slices).only(()), context, claim, executing.token, marks)
+    world.open().run_compaction(planned)
+    files, expected = world.files(), world.rows()
+    for file_slice in slices:
+        with pytest.raises(ConflictError, match="carried out"):
+            compact_exact(job, world.storage, file_slice, 7)
+    assert world.files() == files
+    assert world.rows() == expected
