@@ -4,6 +4,7 @@ from tidelake.timeline.instant import WRITE_ACTIONS, Instant, Timeline
 from tidelake.timeline.load import TimelineReader, load_config, load_timeline
 from tidelake.timeline.times import (
     InstantGenerator,
+    as_epoch_ms,
     as_instant,
     format_instant,
     next_instant,
@@ -18,6 +19,7 @@ __all__ = [
     "InstantGenerator",
     "Timeline",
     "TimelineReader",
+    "as_epoch_ms",
     "as_instant",
     "format_instant",
     "load_config",

@@ -92,6 +92,28 @@ def as_instant(value: str | datetime | date, zone: tzinfo | None) -> str:
     return _from_iso(match, text, zone)
 
 
+def as_epoch_ms(value: int | str | datetime | date, zone: tzinfo | None) -> int:
+    """What a user may say for an event time, as an epoch time; a number is one already.
+
+    What names no zone stands in the table's; a table whose zone is LOCAL (None) has none that could be meant.
+    """
+    if isinstance(value, int):
+        return value
+    text = str(value).strip()
+    match = _ISO.fullmatch(text)
+    says_zone = value.tzinfo is not None if isinstance(value, datetime) else match is not None and bool(match.group(8))
+    if zone is None and not says_zone:
+        raise InvalidError(
+            f"{text!r} names no zone, and the table's timeline has the zone LOCAL",
+            value=text,
+            hint="give an offset, as in 2026-01-31T12:00:00Z",
+        )
+    if _DIGITS.fullmatch(text) and len(text) == 14:
+        value = text + "000"
+    stands_in = timezone.utc if says_zone else zone
+    return parse_instant(as_instant(value, stands_in), stands_in)
+
+
 def _from_iso(match: re.Match[str], text: str, zone: tzinfo | None) -> str:
     year, month, day, hour, minute, second, fraction, offset = match.groups()
     millis = int((fraction or "0").ljust(3, "0")[:3])
