@@ -1,8 +1,8 @@
 """``make bench``: prints each data path beside its floor, from one run.
 
 ``python -m bench [--rows N] [PART...]`` runs only some parts: in_process, on_spark, memory (of reading), write_in_process,
-write_on_spark, write_growth, write_memory, writers, compaction, clustering, services_planning,
-event_time, daily_snapshot.
+write_on_spark, write_growth, write_memory, writers, compaction, clustering, services_planning, event_time,
+daily_snapshot, freshness.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import clustering, compacting, event_time, reading, services_planning, writing
+from bench import clustering, compacting, event_time, freshness, reading, services_planning, writing
 from bench.measure import Results
 from bench.tables import make_batches, make_one_slice, make_trips
 
 READING = ("in_process", "on_spark", "memory")
 WRITING = ("write_in_process", "write_on_spark", "write_growth", "write_memory", "writers")
-SERVICES = ("compaction", "clustering", "services_planning", "event_time", "daily_snapshot")
+SERVICES = ("compaction", "clustering", "services_planning", "event_time", "daily_snapshot", "freshness")
 PARTS = (*READING, *WRITING, *SERVICES)
 
 
@@ -73,6 +73,9 @@ def _services(results: Results, folder: Path, parts: Sequence[str], rows: int) -
         elif part == "clustering":
             print(f"\nclustering: {rows:,} rows in 20 partitions, by two columns")
             clustering.clustering(results, folder / "clustering", rows)
+        elif part == "freshness":
+            print("\ncompletion and freshness: no rows are read")
+            freshness.freshness(results, folder)
         elif part == "services_planning":
             services_planning.planning(results, folder)
         elif part == "event_time":

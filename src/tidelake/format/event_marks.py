@@ -8,6 +8,8 @@ from dataclasses import dataclass
 _PREFIX = "tidelake.event.time."
 WATERMARK_PREFIX = "tidelake.watermark."
 """Followed by an input's name: the event time, in epoch milliseconds, up to which that input said it is complete."""
+DEFAULT_INPUT = "default"
+"""The input of writers that have no name (``txn``)."""
 ROWS_AFTER_KEY = f"{_PREFIX}rows_after_threshold"
 """In the commit of an event-time compaction: how many rows of its base files have an event time at or after T."""
 

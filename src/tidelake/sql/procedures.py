@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from tidelake.config import CLUSTERING_REGEX
 from tidelake.errors import InvalidError
+from tidelake.observe.freshness import ViewFreshness
 from tidelake.services.runs import RunSummary
 from tidelake.sql.call import Call, Value
 from tidelake.table import Table
@@ -359,6 +360,24 @@ _INVOLVED = Parameter("show_involved_partition", "boolean", "name the partitions
 _SAVEPOINT = Parameter("instant_time", "string", "the savepoint's write, by its requested time", required=True)
 _OPTIONS = Parameter("options", "string", "options of the service: key=value, with commas between")
 
+
+def _show_freshness(given: Arguments) -> Iterable[Row]:
+    report = given.table().freshness()
+    rows: list[Row] = [("", *_freshness_row(name, view)) for name, view in (("rt", report.rt), ("ro", report.ro))]
+    for each in report.partitions[: given.number("limit")]:
+        if each.path:
+            rows += [(each.path, *_freshness_row(name, view)) for name, view in (("rt", each.rt), ("ro", each.ro))]
+    return rows
+
+
+def _freshness_row(name: str, view: ViewFreshness) -> Row:
+    return (name, view.completion, view.freshness, view.completion_hwm, view.freshness_hwm)
+
+
+def _sync_catalog(given: Arguments) -> Iterable[Row]:
+    return sorted(given.table().sync_catalog(given.text("name")).items())
+
+
 _ALL = (
     Procedure(
         "help",
@@ -542,6 +561,27 @@ _ALL = (
         (_TABLE, _SAVEPOINT, _PATH),
         _columns(rollback_savepoint_result=pa.bool_()),
         _rollback_to_savepoint,
+    ),
+    Procedure(
+        "show_freshness",
+        "up to which event time both views are complete, and how fresh they are; the table first, then its partitions",
+        (_TABLE, _PATH, _limit(1_000)),
+        _columns(
+            partition=pa.string(),
+            view=pa.string(),
+            completion=pa.timestamp("us", "UTC"),
+            freshness=pa.timestamp("us", "UTC"),
+            completion_hwm=pa.timestamp("us", "UTC"),
+            freshness_hwm=pa.timestamp("us", "UTC"),
+        ),
+        _show_freshness,
+    ),
+    Procedure(
+        "sync_catalog",
+        "keep completion and freshness as properties of a table in Spark's catalog; shows those that changed",
+        (_TABLE, _PATH, Parameter("name", "string", "the catalog's name of the table; by default the table's own")),
+        _columns(property=pa.string(), value=pa.string()),
+        _sync_catalog,
     ),
 )
 PROCEDURES: Mapping[str, Procedure] = {procedure.name: procedure for procedure in _ALL}

@@ -109,31 +109,6 @@ def _groups_with_leftovers(instant: Instant, reader: TimelineReader) -> set[tupl
     return found
 
 
-def check_split(footprint: Footprint, instant: str, now: Timeline, reader: TimelineReader) -> None:
-    """Raise ConflictError if an exact compaction with a later instant splits a file group that this write logs into.
-
-    What it leaves over lies in a log of its own instant, which readers apply after this write's. Of equal event times the
-    record that came first would win.
-    """
-    for found in now.instants:
-        if found.pending_action != "compaction" or found.requested_time <= instant:
-            continue
-        try:
-            plan = reader.record(CompactionPlan, found.requested_file_name)
-        except NotFoundError:
-            continue  # withdrawn since the timeline was read
-        marks = decode_event_marks(plan.extra_metadata)
-        for op in (plan.operations or ()) if marks is not None and marks.is_exact else ():
-            group = footprint.group(op.partition_path, op.file_id)
-            if group in footprint.groups:
-                raise ConflictError(
-                    f"the exact compaction {found.requested_time} of the file group {group[1]} of partition {group[0]!r} "
-                    "was planned after this write began",
-                    instant=found.requested_time,
-                    hint="redo the write, or let it retry with on_conflict='retry'",
-                )
-
-
 def check_undone(start: Timeline, now: Timeline, reader: TimelineReader) -> None:
     """A write that ``start`` has and that was taken back since: what was made on top of it would bring it back."""
     done_before = {taker.requested_time for taker in start.takers if taker.is_completed}

@@ -17,6 +17,7 @@ from tidelake.storage import LocalStorage
 
 pytestmark = pytest.mark.hudi_jvm
 INDEX = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
+BACKDATE = "hoodie.compaction.event.time.backdate"
 EXACT = {
     **INDEX,
     "hoodie.payload.event.time.unit": "s",
@@ -116,6 +117,33 @@ def test_exact_compactions_are_read_and_continued_by_apache_hudi(hudi: Hudi, tmp
     both.ours.upsert(rows((7, "h13", 13)))
     expected[7] = "h13"
     assert both.state() == expected
+    both.check(incremental=False)
+    assert both.ours.audit_services().is_clean
+
+
+def test_exact_compaction_at_a_past_instant_is_read_and_continued_by_apache_hudi(hudi: Hudi, tmp_path: Path) -> None:
+    """The strategy's own plan: its instant lies before the last write, whose log stays on top of what is left over."""
+    both = make_exact(hudi, tmp_path / "t", "parquet")
+    both.ours.upsert(rows((0, "a1", 1), (0, "a9", 9), (1, "b6", 6), (2, "c2", 2)))
+    both.ours.upsert(rows((2, "c4", 4), (3, "d3", 3)))
+    both.ours.delete([3])
+    last = both.ours.upsert(rows((0, "a9 again", 9), (1, "b10", 10), (4, "e11", 11)))
+    expected = {0: "a9 again", 1: "b10", 2: "c4", 4: "e11"}
+    planned = both.ours.schedule_compaction(threshold="1970-01-01T00:00:05Z", options={BACKDATE: "any"})
+    assert planned is not None
+    assert planned < last.requested_time
+    both.check(incremental=False)
+    both.ours.run_compaction(planned)
+    assert leftovers(both, planned)
+    assert both.state() == expected, "of equal times the later write wins"
+    assert optimised(both, as_of_event_time=5_000) == {0: "a1", 2: "c4"}
+    both.check(incremental=False)
+    both.theirs(rows((1, "b5", 5), (2, "c12", 12), (5, "f2", 2)))
+    expected |= {2: "c12", 5: "f2"}
+    assert both.state() == expected
+    both.check(incremental=False)
+    both.hudi.compact(both.path)
+    assert both.state() == optimised(both) == expected
     both.check(incremental=False)
     assert both.ours.audit_services().is_clean
 

@@ -12,11 +12,15 @@ import tidelake as tl
 from exact_world import OPTIONS, SCHEMA, ExactWorld, create_exact, events, plan_exact
 from tidelake.errors import ConflictError, InvalidError, UnsupportedError
 from tidelake.format.commit_metadata import WriteStat
+from tidelake.format.event_marks import EventTimeMarks
 from tidelake.format.names import parse_log_name
-from tidelake.query import TableSource
+from tidelake.query import TableSource, plan_slices
+from tidelake.services.compaction.exact import compact_exact, exact_job
+from tidelake.services.execution import Executing, Token, write_context
 from tidelake.services.report import ServicePlan
 from tidelake.storage import FaultyStorage, MemoryStorage, SimulatedCrash
 from tidelake.testing import ManualClock
+from tidelake.timeline.claim import Claim
 from tidelake.write import Commit
 from unit.services.hand_made import archive
 
@@ -300,6 +304,16 @@ def test_exact_table_compacts_by_event_time_whatever_else_is_asked_for() -> None
     assert world.rows("read_optimized") == world.rows() == {2: ("nine", 9), 3: ("x", 1)}
 
 
+def test_exact_table_without_a_policy_waits_for_a_call_with_a_threshold() -> None:
+    world = ExactWorld()
+    world.upsert((2, "one", 1), (2, "nine", 9))
+    assert [d.outcome for d in world.open().run_services() if d.service == "compaction"] == ["nothing to do"]
+    lagging = {"hoodie.compaction.event.time.policy": "LAG", "hoodie.compaction.event.time.lag": "4s"}
+    done = [d for d in world.open().run_services(options=lagging) if d.service == "compaction"]
+    assert [d.did_work for d in done] == [True]
+    assert (world.rows("read_optimized"), world.rows()) == ({2: ("one", 1)}, {2: ("nine", 9)})
+
+
 def test_exact_leftovers_of_an_archived_compaction_are_found_by_the_next_plan() -> None:
     world = ExactWorld()
     world.upsert((2, "one", 1), (2, "nine", 9), (3, "x", 1))
@@ -385,13 +399,17 @@ def test_exact_random_histories_keep_both_views(number: int) -> None:
     choice = random.Random(f"{SEED}/{number}")
     world = ExactWorld(options={"hoodie.logfile.data.block.format": choice.choice(["avro", "parquet"])})
     model = Model()
+    has_deletes = number > 1
+    every: list[Event] = []
     threshold = 0
     for step in range(10):
-        batch = [made_event(choice, f"{step}.{n}") for n in range(choice.randrange(1, 7))]
+        share = 0.2 if has_deletes else 0
+        batch = [made_event(choice, f"{step}.{n}", share) for n in range(choice.randrange(1, 7))]
         unique = {(e[0], e[2]): e for e in batch}  # what wins of one time in one batch is another test's
         world.upsert(*unique.values())
         model.write(list(unique.values()))
-        if choice.random() < 0.3 and world.rows():
+        every += unique.values()
+        if has_deletes and choice.random() < 0.3 and world.rows():
             key = choice.choice(sorted(world.rows()))
             model.write([(key, "", world.rows()[key][1], True)])
             world.table.delete([key])
@@ -405,14 +423,22 @@ def test_exact_random_histories_keep_both_views(number: int) -> None:
             model.compact(threshold)
             assert world.rows() == before == model.snapshot(), (SEED, number, step)
             assert world.rows("read_optimized") == model.base, (SEED, number, step)
+            if not has_deletes:
+                assert model.base == latest_of([event for event in every if event[2] < threshold])
     assert world.open().audit_services().is_clean
 
 
 Event = tuple[int, str, int, bool]
 
 
-def made_event(choice: random.Random, name: str) -> Event:
-    return choice.randrange(5), name, choice.randrange(1, 14), choice.random() < 0.2
+def made_event(choice: random.Random, name: str, deletes: float) -> Event:
+    return choice.randrange(5), name, choice.randrange(1, 14), choice.random() < deletes
+
+
+def latest_of(some: list[Event]) -> dict[int, tuple[str, int]]:
+    """Of all events of a key the latest, and of equal times the one that came last."""
+    by_time = sorted(some, key=lambda event: event[2])
+    return {key: (name, ts) for key, name, ts, _ in by_time}
 
 
 class Model:
@@ -446,3 +472,24 @@ class Model:
                 if not is_deleted:
                     shown[key] = (name, ts)
         return shown
+
+
+def test_exact_task_that_ends_after_its_plan_was_carried_out_leaves_no_file() -> None:
+    """A straggler's leftover log would be read as well, since names decide what is visible."""
+    world = ExactWorld()
+    world.upsert((2, "one", 1), (2, "nine", 9))
+    planned = str(world.plan(5))
+    source = TableSource.load(world.storage)
+    slices = list(source.view().slices())
+    claim = Claim(planned, 1, "straggler")
+    executing = Executing(source, planned, b"", claim, Token.of(claim))
+    context = write_context(world.open()._service_call(None), executing)
+    marks = EventTimeMarks(5_000, "FIXED", "COVERING", True, "ts", "s", True)
+    job = exact_job(plan_slices(source, slices).only(()), context, claim, executing.token, marks)
+    world.open().run_compaction(planned)
+    files, expected = world.files(), world.rows()
+    for file_slice in slices:
+        with pytest.raises(ConflictError, match="carried out"):
+            compact_exact(job, world.storage, file_slice, 7)
+    assert world.files() == files
+    assert world.rows() == expected

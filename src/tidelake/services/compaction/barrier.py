@@ -238,8 +238,9 @@ def _best_for_some(times: TableTimes, groups: Sequence[GroupTimes], whole: Barri
     group that has waited longest is taken, if it can be, and of several P the smallest.
     """
     best, best_score = whole, _score(groups, whole)
+    bound = Allowed(times, ()).bound.time
     edges = {time for group in groups for time in (*group.early, *(span[1] for span in group.spans))}
-    for edge in sorted(edges):
+    for edge in sorted({max(edge, bound) for edge in edges}):
         free = [group for group in groups if not any(span[0] <= edge < span[1] for span in group.spans)]
         instant = Allowed(times, free).least_after(edge) if free else None
         if instant is None:
