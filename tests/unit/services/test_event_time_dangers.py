@@ -156,6 +156,8 @@ def test_rule_6_a_barrier_within_a_write_changes_the_order_of_logs(
     if is_there:
         refused = world.dry("10:10")
         assert refused.instant is None
+        assert "within a write" in refused.reason
+        assert "would do is 20260101102000" in refused.reason
 
 
 @WITH_AND_WITHOUT
