@@ -110,7 +110,7 @@ def _plan(
     if condition is not None:
         needed |= condition.columns
     if spec is not None:
-        needed |= set(spec.columns)
+        needed |= set(spec.columns) if spec.merger is None else set(known.schema.names)
     work = pa.schema([field for field in known.schema if field.name in needed])
     used = {file.name.instant for s in slices for file in s.files}
     columns = {instant: names for instant, names in known.commit_columns.items() if instant in used}
