@@ -2,6 +2,7 @@
 
 from tidelake.config.clean_options import (
     CLEAN_AUTOMATIC,
+    CLEAN_COMMITS,
     CLEAN_OPTIONS,
     KEEP_COMMITS,
     KEEP_HOURS,
@@ -10,6 +11,21 @@ from tidelake.config.clean_options import (
     clean_options,
 )
 from tidelake.config.clocks import ALL, CUSTOM, PER_GROUP, STRATEGY_IDS, Clocks, groups_of, is_clock_option, is_enabled
+from tidelake.config.event_time_options import (
+    EVENT_TIME_BACKDATE,
+    EVENT_TIME_BARRIER,
+    EVENT_TIME_DELAY,
+    EVENT_TIME_FLOOR,
+    EVENT_TIME_IDLE,
+    EVENT_TIME_LAG,
+    EVENT_TIME_LATE_DELAY,
+    EVENT_TIME_LATENESS,
+    EVENT_TIME_OPTIONS,
+    EVENT_TIME_POLICY,
+    EVENT_TIME_THRESHOLD,
+    EVENT_TIME_ZONE,
+)
+from tidelake.config.exact import refuse_unfit_exact
 from tidelake.config.merge_options import (
     CLOCK_FIELDS,
     CLOCK_MODE,
@@ -68,6 +84,7 @@ from tidelake.config.table_options import (
     BASE_FILE_BYTES,
     COMPRESSION,
     DICTIONARY,
+    EVENT_TIME_EXACT,
     LOG_BLOCK_BYTES,
     LOG_FILE_BYTES,
     ROW_GROUP_ROWS,
@@ -80,6 +97,7 @@ __all__ = [
     "ALL",
     "BASE_FILE_BYTES",
     "CLEAN_AUTOMATIC",
+    "CLEAN_COMMITS",
     "CLEAN_OPTIONS",
     "CLOCK_FIELDS",
     "CLOCK_MODE",
@@ -116,9 +134,22 @@ __all__ = [
     "COMPRESSION",
     "CUSTOM",
     "DICTIONARY",
+    "EVENT_TIME_BACKDATE",
+    "EVENT_TIME_BARRIER",
+    "EVENT_TIME_DELAY",
+    "EVENT_TIME_EXACT",
     "EVENT_TIME_FIELD",
+    "EVENT_TIME_FLOOR",
+    "EVENT_TIME_IDLE",
+    "EVENT_TIME_LAG",
+    "EVENT_TIME_LATENESS",
+    "EVENT_TIME_LATE_DELAY",
+    "EVENT_TIME_OPTIONS",
+    "EVENT_TIME_POLICY",
+    "EVENT_TIME_THRESHOLD",
     "EVENT_TIME_UNIT",
     "EVENT_TIME_UNITS",
+    "EVENT_TIME_ZONE",
     "INCREMENTAL_SERVICES",
     "KEEP_COMMITS",
     "KEEP_HOURS",
@@ -155,5 +186,6 @@ __all__ = [
     "is_service_option",
     "parse_table_config",
     "read_options",
+    "refuse_unfit_exact",
     "writer_options",
 ]

@@ -6,6 +6,7 @@ import re
 
 from tidelake._limits import GIB, MIB
 from tidelake.config.clean_options import CLEAN_OPTIONS
+from tidelake.config.event_time_options import EVENT_TIME_OPTIONS
 from tidelake.config.options import Option, choice, true_or_false
 from tidelake.config.write_options import at_least
 
@@ -34,7 +35,7 @@ COMPACTION_STRATEGY: Option[str] = Option(
     "service",
     "unbounded",
     "Which file groups a compaction takes: unbounded, bounded_io, log_file_size, log_file_num, day_based, "
-    "partition_regex, partitions, or a registered one; several are joined by +.",
+    "partition_regex, partitions, event_time, or a registered one; several are joined by +.",
     str,
 )
 COMPACTION_TARGET_IO_MB: Option[int] = Option(
@@ -279,6 +280,7 @@ SERVICE_OPTIONS: tuple[Option[bool] | Option[str] | Option[int] | Option[tuple[s
     CLUSTER_COMMITS,
     COMPACTION_LOG_BYTES_DUE,
     *CLEAN_OPTIONS,
+    *EVENT_TIME_OPTIONS,
 )
 
 

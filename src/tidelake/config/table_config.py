@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TypeVar
 
 from tidelake.config.clocks import Clocks, parse_clocks, retention_seconds
+from tidelake.config.table_options import EVENT_TIME_EXACT
 from tidelake.errors import CorruptError, UnsupportedError
 
 SUPPORTED_VERSIONS = (8, 9)
@@ -81,6 +82,8 @@ class TableConfig:
     """Several event times in one record, if the table has them."""
     tombstone_seconds: int = 0
     """How long compaction keeps deletes."""
+    is_exact: bool = False
+    """Whether every version of a row is logged, so that event-time compactions can split at their threshold."""
 
     @property
     def is_partitioned(self) -> bool:
@@ -122,6 +125,7 @@ def parse_table_config(properties: Mapping[str, str]) -> TableConfig:
         event_time_unit=_event_time_unit(properties),
         clocks=clocks,
         tombstone_seconds=retention_seconds(properties, clocks, has_logs=has_logs),
+        is_exact=EVENT_TIME_EXACT.of(properties),
         is_global=_index_type(properties) == "GLOBAL_SIMPLE"
         and bool(_list(properties, "hoodie.table.partition.fields")),
     )

@@ -55,6 +55,14 @@ ROW_GROUP_ROWS: Option[int] = Option(
     "How many rows a row group of a base file has at most.",
     at_least(1),
 )
+EVENT_TIME_EXACT: Option[bool] = Option(
+    "hoodie.compaction.event.time.exact",
+    "table",
+    False,
+    "Whether event-time compactions leave later events in the logs, so that the read-optimised view holds the data before "
+    "the threshold and nothing else; every version of a row is then logged.",
+    true_or_false,
+)
 TABLE_OPTIONS: tuple[Option[int] | Option[str] | Option[bool], ...] = (
     LOG_FILE_BYTES,
     LOG_BLOCK_BYTES,
@@ -63,4 +71,5 @@ TABLE_OPTIONS: tuple[Option[int] | Option[str] | Option[bool], ...] = (
     COMPRESSION,
     DICTIONARY,
     ROW_GROUP_ROWS,
+    EVENT_TIME_EXACT,
 )

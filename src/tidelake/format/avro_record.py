@@ -89,12 +89,12 @@ def decode_record(cls: type[R], data: bytes) -> R:
 
 def _per_class(make: Callable[[type[AvroRecord]], T]) -> Callable[[type[AvroRecord]], T]:
     """Make a thing once for each record class."""
-    made: dict[str, T] = {}
+    made: dict[type[AvroRecord], T] = {}
 
     def get(cls: type[AvroRecord]) -> T:
-        if cls.avro_name not in made:
-            made[cls.avro_name] = make(cls)
-        return made[cls.avro_name]
+        if cls not in made:
+            made[cls] = make(cls)
+        return made[cls]
 
     return get
 

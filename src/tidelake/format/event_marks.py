@@ -56,3 +56,31 @@ def decode_event_marks(extra: Mapping[str, str | None] | None) -> EventTimeMarks
         found.get("covers") == "true",
         found.get("reason", ""),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class SplitCounts:
+    """What an exact compaction's commit says of its split."""
+
+    left_over: int = 0
+    """Records and deletes that were left in logs."""
+    superseded: int = 0
+    """Base rows at or after the threshold, which were left too: their versions before it are gone."""
+    without_time: int = 0
+    """Rows without an event time in the new base files."""
+
+    def __add__(self, other: SplitCounts) -> SplitCounts:
+        return SplitCounts(
+            self.left_over + other.left_over,
+            self.superseded + other.superseded,
+            self.without_time + other.without_time,
+        )
+
+    def encode(self) -> dict[str, str]:
+        """As extra metadata; the base files of an exact compaction hold no row at or after the threshold."""
+        return {
+            f"{_PREFIX}rows_after_threshold": "0",
+            f"{_PREFIX}left_over": str(self.left_over),
+            f"{_PREFIX}superseded_before_T": str(self.superseded),
+            f"{_PREFIX}without_event_time": str(self.without_time),
+        }

@@ -65,6 +65,20 @@ class CompactionPlan(AvroRecord):
 
 
 @dataclass(frozen=True, slots=True)
+class EventTimeOperation(CompactionOperation):
+    """An operation of an event-time compaction: it says which instant its base file carries."""
+
+    next_base_instant_time: str | None = avro(nullable(STRING), None)
+
+
+@dataclass(frozen=True, slots=True)
+class EventTimePlan(CompactionPlan):
+    """The plan of an event-time compaction. Those who do not know its one further field read it as any other."""
+
+    operations: tuple[EventTimeOperation, ...] | None = avro(nullable(array_of(record_of(EventTimeOperation))), None)
+
+
+@dataclass(frozen=True, slots=True)
 class SliceInfo(AvroRecord):
     """One input of a clustering group; paths are absolute, with a scheme."""
 

@@ -8,13 +8,17 @@ from tidelake.merge.mergers import Merger, register_merger
 from tidelake.merge.outcome import Outcome
 from tidelake.merge.partial import merge_partial
 from tidelake.merge.spec import MergeSpec, merge_spec, resolve_spec
+from tidelake.merge.split import Deletes, Leftover, SplitMerge
 
 __all__ = [
+    "Deletes",
+    "Leftover",
     "LogContext",
     "LogRecords",
     "MergeSpec",
     "Merger",
     "Outcome",
+    "SplitMerge",
     "deleted_rows",
     "merge_clocks",
     "merge_partial",

@@ -17,19 +17,24 @@ SEQ = "seq"
 
 def fold(entries: pl.DataFrame, spec: MergeSpec) -> pl.DataFrame:
     """The winning entry of each key."""
-    numbered = entries.with_row_index(SEQ)
     if not spec.is_event_time:
-        return numbered.unique("key", keep="last", maintain_order=True)
+        return entries.with_row_index(SEQ).unique("key", keep="last", maintain_order=True)
+    return greatest(counting(entries), spec)
+
+
+def counting(entries: pl.DataFrame) -> pl.DataFrame:
+    """The entries, numbered, that unconditional deletes leave to be compared by event time."""
+    numbered = entries.with_row_index(SEQ)
     if not numbered["unconditional"].any():
-        return _greatest(numbered, spec)
+        return numbered
     reset_keys = numbered.filter("unconditional").select("key").unique()
     plain = numbered.join(reset_keys, on="key", how="anti", maintain_order="left")
     reset = numbered.join(reset_keys, on="key", how="semi", maintain_order="left")
-    folded = pl.concat([_greatest(plain, spec), _greatest(_after_resets(reset), spec)])
-    return folded.sort(SEQ)
+    return pl.concat([plain, _after_resets(reset)]).sort(SEQ)
 
 
-def _greatest(numbered: pl.DataFrame, spec: MergeSpec) -> pl.DataFrame:
+def greatest(numbered: pl.DataFrame, spec: MergeSpec) -> pl.DataFrame:
+    """Of the entries of each key the one with the greatest ordering value, the last of equal ones."""
     if not numbered["key"].is_duplicated().any():
         return numbered
     order = [f"o{i}" for i in range(len(spec.ordering_fields))]

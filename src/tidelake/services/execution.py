@@ -30,7 +30,7 @@ from tidelake.timeline.transitions import Publication, Published, Transitions
 from tidelake.write.context import WriteContext
 from tidelake.write.heartbeat import beating
 from tidelake.write.metadata_table import retire_metadata_table
-from tidelake.write.rollback import delete_markers, token_number
+from tidelake.write.rollback import bases_first, delete_markers, token_number
 from tidelake.write.transaction import Commit, recover
 
 _SYNC = b"tidelake-service"
@@ -346,7 +346,7 @@ def _give_up(storage: Storage, claim: Claim, token: Token, partitions: list[str]
 
 
 def _remove(storage: Storage, paths: Iterable[str]) -> None:
-    for path in list(paths):
+    for path in bases_first(paths):
         storage.delete(path)
 
 

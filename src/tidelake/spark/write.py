@@ -41,12 +41,12 @@ from tidelake.write.blanks import may_have_blanks
 from tidelake.write.context import WriteContext
 from tidelake.write.files import open_markers, put_markers
 from tidelake.write.job import (
-    DEDUPLICATED,
     REPLACING,
     WriteRequest,
     by_partition,
     chosen,
     context_of,
+    deduplicates,
     finish,
     old_slices,
     refuse_blanks,
@@ -157,7 +157,7 @@ def _run(
             yield pa.record_batch([pa.array([pickle.dumps(done)], pa.binary())], names=["done"])
 
     ready = data.mapInArrow(make_ready, spark_schema(prepared_schema))
-    if context.config.is_global and operation in DEDUPLICATED:
+    if context.config.is_global and deduplicates(operation, context.config):
         # All versions of a key meet, whatever their partitions.
         ready = ready.repartition(F.col(KEY)).mapInArrow(settle, spark_schema(routed_schema))
     if context.buckets is None:
@@ -231,7 +231,7 @@ def _tag_task(
     whole: Slices | None,
 ) -> Iterator[pa.Table]:
     rows = _with_coded_paths(rows)
-    if operation in DEDUPLICATED and not context.config.is_global:
+    if deduplicates(operation, context.config) and not context.config.is_global:
         rows = deduplicate(rows, context.schema, context.config)
     parts = by_partition(rows)
     reader = TimelineReader(storage, context.config)
@@ -256,7 +256,11 @@ def _write_task(
     if not operation.startswith("delete"):
         rows = without_untimed(rows, context, outcome, token)
     # Of several event times all rows are kept, in an order that the way to this task has lost.
-    if operation in DEDUPLICATED and not context.config.is_global and (context.has_clocks or not is_tagged):
+    if (
+        deduplicates(operation, context.config)
+        and not context.config.is_global
+        and (context.has_clocks or not is_tagged)
+    ):
         rows = deduplicate(rows, context.schema, context.config)
     parts = by_partition(rows)
     replacing = operation in REPLACING

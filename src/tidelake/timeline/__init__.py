@@ -2,7 +2,16 @@
 
 from tidelake.timeline.instant import WRITE_ACTIONS, Instant, Timeline
 from tidelake.timeline.load import TimelineReader, load_config, load_timeline
-from tidelake.timeline.times import InstantGenerator, as_instant, format_instant, parse_instant, timeline_zone
+from tidelake.timeline.times import (
+    InstantGenerator,
+    as_epoch_ms,
+    as_instant,
+    format_instant,
+    next_instant,
+    parse_instant,
+    previous_instant,
+    timeline_zone,
+)
 
 __all__ = [
     "WRITE_ACTIONS",
@@ -10,10 +19,13 @@ __all__ = [
     "InstantGenerator",
     "Timeline",
     "TimelineReader",
+    "as_epoch_ms",
     "as_instant",
     "format_instant",
     "load_config",
     "load_timeline",
+    "next_instant",
     "parse_instant",
+    "previous_instant",
     "timeline_zone",
 ]

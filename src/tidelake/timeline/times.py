@@ -61,6 +61,16 @@ def next_instant(instant: str) -> str:
     return _digits(later, later.microsecond // 1000)
 
 
+def previous_instant(instant: str) -> str:
+    """One millisecond earlier; what is no time of the calendar counts as a number, not below zero."""
+    try:
+        second = datetime.strptime(instant[:14], "%Y%m%d%H%M%S")
+        earlier = second + timedelta(milliseconds=int(instant[14:17] or "999") - 1)
+    except (ValueError, OverflowError):
+        return str(max(0, int(instant) - 1)).zfill(len(instant))
+    return _digits(earlier, earlier.microsecond // 1000)
+
+
 def as_instant(value: str | datetime | date, zone: tzinfo | None) -> str:
     """What a user may say for a point in time, as an instant time.
 
@@ -80,6 +90,28 @@ def as_instant(value: str | datetime | date, zone: tzinfo | None) -> str:
             f"{value!r} is not a point in time", value=text, hint="write yyyyMMddHHmmssSSS or 2026-01-31 12:00:00.000"
         )
     return _from_iso(match, text, zone)
+
+
+def as_epoch_ms(value: int | str | datetime | date, zone: tzinfo | None) -> int:
+    """What a user may say for an event time, as an epoch time; a number is one already.
+
+    What names no zone stands in the table's; a table whose zone is LOCAL (None) has none that could be meant.
+    """
+    if isinstance(value, int):
+        return value
+    text = str(value).strip()
+    match = _ISO.fullmatch(text)
+    says_zone = value.tzinfo is not None if isinstance(value, datetime) else match is not None and bool(match.group(8))
+    if zone is None and not says_zone:
+        raise InvalidError(
+            f"{text!r} names no zone, and the table's timeline has the zone LOCAL",
+            value=text,
+            hint="give an offset, as in 2026-01-31T12:00:00Z",
+        )
+    if _DIGITS.fullmatch(text) and len(text) == 14:
+        value = text + "000"
+    stands_in = timezone.utc if says_zone else zone
+    return parse_instant(as_instant(value, stands_in), stands_in)
 
 
 def _from_iso(match: re.Match[str], text: str, zone: tzinfo | None) -> str:

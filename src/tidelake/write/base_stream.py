@@ -6,7 +6,7 @@ Held at a time are the rows of one row group, the keys (for the bloom filter), a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +26,27 @@ _GROUP_BYTES = 128 * MIB
 """Arrow bytes after which a row group ends."""
 
 
+@dataclass(frozen=True, slots=True)
+class EncodedBase:
+    """A base file that is made and not yet put anywhere."""
+
+    name: BaseFileName
+    data: memoryview
+    rows: int
+    min_event_time: int | None
+    max_event_time: int | None
+
+    def put(self, storage: Storage, partition_path: str) -> WriteStat:
+        """Put it, and say what was written."""
+        path = join(partition_path, str(self.name))
+        storage.put(path, self.data)
+        return replace(
+            file_stat(self.name.file_id, path, partition_path, len(self.data), self.rows),
+            min_event_time=self.min_event_time,
+            max_event_time=self.max_event_time,
+        )
+
+
 def write_base_stream(
     storage: Storage,
     context: WriteContext,
@@ -35,7 +56,13 @@ def write_base_stream(
     schema: pa.Schema,
 ) -> WriteStat:
     """Write stored rows (their file name is set here) as a base file, and say what was written."""
-    path = join(partition_path, str(name))
+    return encode_base_stream(context, name, batches, schema).put(storage, partition_path)
+
+
+def encode_base_stream(
+    context: WriteContext, name: BaseFileName, batches: Iterable[pa.RecordBatch], schema: pa.Schema
+) -> EncodedBase:
+    """The base file of stored rows (their file name is set here)."""
     rows = 0
     lows: list[int] = []
     highs: list[int] = []
@@ -59,12 +86,7 @@ def write_base_stream(
     writer.add_key_value_metadata(encode_footer(_footer(context, keys)))
     writer.close()
     data = memoryview(sink.getvalue())
-    storage.put(path, data)
-    return replace(
-        file_stat(name.file_id, path, partition_path, len(data), rows),
-        min_event_time=min(lows, default=None),
-        max_event_time=max(highs, default=None),
-    )
+    return EncodedBase(name, data, rows, min(lows, default=None), max(highs, default=None))
 
 
 def _footer(context: WriteContext, keys: list[pa.Array]) -> BaseFooter:

@@ -16,8 +16,9 @@ from tidelake.errors import ConflictError, NotFoundError
 from tidelake.format.avro_arrow import arrow_schema
 from tidelake.format.avro_schema import parse_record
 from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata, WriteStat
+from tidelake.format.event_marks import decode_event_marks
 from tidelake.format.names import parse_base_name, parse_log_name
-from tidelake.format.plans import RequestedReplaceMetadata
+from tidelake.format.plans import CompactionPlan, RequestedReplaceMetadata
 from tidelake.index.bucket import DIGITS
 from tidelake.schema import without_meta
 from tidelake.timeline import Instant, Timeline, TimelineReader
@@ -66,6 +67,31 @@ def check_conflicts(
         if instant.requested_time not in before:
             _check_completed(footprint, instant, reader.commit(instant), keys)
     _check_clustering(footprint, now, reader)
+
+
+def check_split(footprint: Footprint, instant: str, now: Timeline, reader: TimelineReader) -> None:
+    """Raise ConflictError if an exact compaction with a later instant splits a file group that this write logs into.
+
+    What it leaves over lies in a log of its own instant, which readers apply after this write's. Of equal event times the
+    record that came first would win.
+    """
+    for found in now.instants:
+        if found.pending_action != "compaction" or found.requested_time <= instant:
+            continue
+        try:
+            plan = reader.record(CompactionPlan, found.requested_file_name)
+        except NotFoundError:
+            continue  # withdrawn since the timeline was read
+        marks = decode_event_marks(plan.extra_metadata)
+        for op in (plan.operations or ()) if marks is not None and marks.is_exact else ():
+            group = footprint.group(op.partition_path, op.file_id)
+            if group in footprint.groups:
+                raise ConflictError(
+                    f"the exact compaction {found.requested_time} of the file group {group[1]} of partition {group[0]!r} "
+                    "was planned after this write began",
+                    instant=found.requested_time,
+                    hint="redo the write, or let it retry with on_conflict='retry'",
+                )
 
 
 def check_undone(start: Timeline, now: Timeline, reader: TimelineReader) -> None:

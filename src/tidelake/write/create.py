@@ -12,7 +12,14 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from tidelake.config import EVENT_TIME_FIELD, EVENT_TIME_UNIT, TABLE_OPTIONS, UnknownOptionWarning, parse_table_config
+from tidelake.config import (
+    EVENT_TIME_FIELD,
+    EVENT_TIME_UNIT,
+    TABLE_OPTIONS,
+    UnknownOptionWarning,
+    parse_table_config,
+    refuse_unfit_exact,
+)
 from tidelake.errors import AlreadyExistsError, InvalidError, OptionError, UnavailableError, UnsupportedError
 from tidelake.format.avro_arrow import avro_json
 from tidelake.format.names import PROPERTIES_FILE
@@ -74,7 +81,7 @@ def create(
     properties = _properties(
         schema, name, record_key, partition_by, table_type, ordering_fields, event_time_field, options
     )
-    parse_table_config(properties)
+    refuse_unfit_exact(parse_table_config(properties))
     text = encode_properties(properties, ("Properties saved by Tidelake",))
     try:
         storage.put_if_absent(PROPERTIES_FILE, text)

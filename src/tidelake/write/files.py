@@ -25,10 +25,13 @@ from tidelake.format.delete_block import encode_deletes
 from tidelake.format.log_block import BlockType, HeaderKey, LogBlock, encode_block
 from tidelake.format.names import PARTITION_META_FILE, BaseFileName, LogFileName
 from tidelake.format.properties import PartitionMetadata, encode_partition_metadata
+from tidelake.merge.delete_times import delete_bounds_ms, joined_bounds
+from tidelake.merge.ordering import delete_ordering
 from tidelake.schema import RECORD_KEY
+from tidelake.schema.event_time import event_bounds_ms
 from tidelake.storage import Puts, Storage, ensure_object
+from tidelake.timeline import parse_instant, timeline_zone
 from tidelake.write.context import WriteContext
-from tidelake.write.event_time import event_time_bounds_ms
 from tidelake.write.log_sizes import fitting_blocks
 from tidelake.write.rows import in_one
 
@@ -114,25 +117,25 @@ def write_log(
     rows: pa.Table,
     deletes: pa.StructArray | None,
     at_most: int | None = None,
+    first: pa.StructArray | None = None,
 ) -> WriteStat:
     """Write a log file: data blocks of stored rows, then delete blocks; either may be missing.
 
-    ``at_most`` is what the rows take in memory, or more, if it is known.
+    ``at_most`` is what the rows take in memory, or more, if it is known; ``first`` are deletes that come before the rows.
     """
     path = join(partition_path, str(name))
     headers = {HeaderKey.INSTANT_TIME: context.instant, HeaderKey.SCHEMA: context.stored_schema_text}
     bound = context.files.max_block_bytes
-    blocks: list[bytes] = []
+    blocks = _delete_blocks(first, headers, bound)
     if rows.num_rows:
         blocks += fitting_blocks(rows, lambda some: encode_block(_data_block(some, context, headers)), bound, at_most)
-    if deletes is not None and len(deletes):
-        blocks += fitting_blocks(
-            deletes, lambda some: encode_block(LogBlock(BlockType.DELETE, headers, encode_deletes(some))), bound
-        )
+    blocks += _delete_blocks(deletes, headers, bound)
     data = blocks[0] if len(blocks) == 1 else b"".join(blocks)
     puts.put(path, data)
-    removed = 0 if deletes is None else len(deletes)
-    bounds = event_bounds(rows, context)
+    removed = sum(len(some) for some in (first, deletes) if some is not None)
+    bounds = joined_bounds(
+        event_bounds(rows, context), _delete_bounds(first, context), _delete_bounds(deletes, context)
+    )
     return replace(
         file_stat(name.file_id, path, partition_path, len(data), rows.num_rows),
         prev_commit=context.instant,
@@ -144,6 +147,16 @@ def write_log(
         log_files=(str(name),),
         min_event_time=bounds[0],
         max_event_time=bounds[1],
+    )
+
+
+def _delete_blocks(deletes: pa.StructArray | None, headers: dict[HeaderKey, str], bound: int) -> list[bytes]:
+    if deletes is None or len(deletes) == 0:
+        return []
+    return list(
+        fitting_blocks(
+            deletes, lambda some: encode_block(LogBlock(BlockType.DELETE, headers, encode_deletes(some))), bound
+        )
     )
 
 
@@ -211,4 +224,17 @@ def event_bounds(rows: pa.Table, context: WriteContext) -> tuple[int | None, int
     field = context.event_time_field
     if field is None or rows.num_rows == 0:
         return None, None
-    return event_time_bounds_ms(rows.column(field), context.config)
+    return event_bounds_ms(rows.column(field), context.config.event_time_unit)
+
+
+def _delete_bounds(deletes: pa.StructArray | None, context: WriteContext) -> tuple[int | None, int | None]:
+    """The same of delete-block entries."""
+    field, merge, config = context.event_time_field, context.merge, context.config
+    if field is None or deletes is None or len(deletes) == 0:
+        return None, None
+    ordering: list[pa.Array] = []
+    unconditional = np.ones(len(deletes), dtype=np.bool_)
+    if merge.is_event_time:
+        ordering, unconditional = delete_ordering(pc.struct_field(deletes, "ordering"), merge.ordering_types)
+    commit_ms = parse_instant(context.instant, timeline_zone(config.timezone_is_utc))
+    return delete_bounds_ms(ordering, unconditional, merge, field, config.event_time_unit, commit_ms)

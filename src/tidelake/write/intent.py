@@ -25,6 +25,8 @@ def intent(config: TableConfig, operation: str, known: Timeline) -> dict[str, st
     Where hashes make groups, rows of an insert go to the logs of groups that are there: only the first write makes none.
     """
     is_first = not known.completed_writes and not known.pending
+    if config.is_exact:
+        return {}  # new groups begin with a log
     makes_groups = operation in ("INSERT", "BULK_INSERT") and (config.buckets is None or is_first)
     return {_FILES: _BASES} if makes_groups and config.table_type is TableType.MERGE_ON_READ else {}
 

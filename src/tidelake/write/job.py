@@ -19,7 +19,7 @@ import pyarrow as pa
 from tidelake._clock import Clock
 from tidelake._limits import MIB
 from tidelake._progress import current
-from tidelake.config import MergeMode, TableConfig, TableType, WriterOptions
+from tidelake.config import MergeMode, TableConfig, TableType, WriterOptions, refuse_unfit_exact
 from tidelake.errors import InvalidError, UnsupportedError
 from tidelake.filegroup import FileSlice
 from tidelake.filegroup.listing import list_partitions
@@ -93,12 +93,20 @@ def write(storage: Storage, clock: Clock, data: object, request: WriteRequest) -
     refuse_blanks(source.config, request)
     if not request.operation.startswith("delete"):
         refuse_unfit(rows, source.config)
-    if request.operation in DEDUPLICATED:
+    if deduplicates(request.operation, source.config):
         rows = deduplicate(rows, schema, source.config)
     return in_transaction(
         start_of(source, clock, request),
         lambda transaction: _write(storage, clock, source, transaction, schema, rows, request),
     )
+
+
+def deduplicates(operation: str, config: TableConfig) -> bool:
+    """Whether rows of a batch that are one to the table are made one before they are written.
+
+    On an exact table these are versions with one event time: which of them wins must not depend on the order of the rows.
+    """
+    return operation in DEDUPLICATED or (config.is_exact and operation in ("insert", "bulk_insert"))
 
 
 def refuse_blanks(config: TableConfig, request: WriteRequest) -> None:
@@ -133,6 +141,7 @@ def delete_partitions(storage: Storage, clock: Clock, partitions: Sequence[str],
 
 def start_of(source: TableSource, clock: Clock, request: WriteRequest) -> WriteStart:
     """What a request is to the transaction."""
+    refuse_unfit_exact(source.config)
     return WriteStart(
         source.storage,
         source.config,

@@ -3,14 +3,15 @@
 First it is found which files there will be, then markers name them, all of a task's in one file, then they are written.
 
 Merge-on-read: rows whose key a file group has go to a log of that group, the others to new base files; a new base version
-of an existing group is made by compaction alone. Copy-on-write: a group that gets rows is rewritten, and new rows fill
+of an existing group is made by compaction alone. On an exact table all rows go to logs: a new group begins with an empty
+base file and its first log. Copy-on-write: a group that gets rows is rewritten, and new rows fill
 small groups first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -78,6 +79,8 @@ def plan_partition(
     """Which files the rows (with their helper columns) of one partition become; ``outcome`` is told what is rejected."""
     if not task.slices:
         ensure_partition(storage, task.path, context.instant)
+    if context.config.is_exact:
+        return _log_all(storage, context, task, rows)
     is_rewritten = context.config.table_type is TableType.COPY_ON_WRITE
     told = outcome or Outcome()
     change = partial(_rewrite, outcome=told) if is_rewritten else _append
@@ -104,6 +107,35 @@ def places_of(storage: Storage, context: WriteContext, task: PartitionTask, rows
         return _bucket_places(context, task, rows)
     hashes = np.asarray(rows.column(HASH)) if rows.has(HASH) else None
     return locate(storage, context, task.slices, rows.column(KEY), hashes)
+
+
+def _log_all(storage: Storage, context: WriteContext, task: PartitionTask, rows: Chosen) -> list[PlannedFile]:
+    """Every row and every delete goes to a log; buckets that are not there yet begin with an empty base file.
+
+    Readers take base files for where slices begin; the rows stay out of the read-optimised view until they are compacted.
+    """
+    none = np.full(len(rows), -1, dtype=np.int64)
+    places = none if task.operation == "overwrite" else places_of(storage, context, task, rows)
+    if task.operation.startswith("delete"):
+        return _append(storage, context, task, rows, places)
+    fresh = np.flatnonzero(places < 0)
+    buckets = _bucket_numbers(context, rows.pick(fresh))
+    numbers = np.unique(buckets)
+    ids = [bucket_file_id(int(number), task.new_id) for number in numbers]
+    places = places.copy()
+    places[fresh] = len(task.slices) + np.searchsorted(numbers, buckets)
+    begun = tuple(FileSlice(task.path, file_id, context.instant, None, ()) for file_id in ids)
+    logs = _append(storage, context, replace(task, slices=(*task.slices, *begun)), rows, places)
+    return [_empty_base(context, task, file_id) for file_id in ids] + logs
+
+
+def _empty_base(context: WriteContext, task: PartitionTask, file_id: str) -> PlannedFile:
+    name = BaseFileName(file_id, task.token, context.instant)
+
+    def write(puts: Puts) -> WriteStat:
+        return write_base(puts, context, name, task.path, with_meta(context.schema).empty_table(), None)
+
+    return PlannedFile(join(task.path, str(name)), "CREATE", 0, write)
 
 
 def _append(

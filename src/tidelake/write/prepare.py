@@ -121,7 +121,8 @@ def refuse_unfit(rows: pa.Table, config: TableConfig) -> None:
 def deduplicate(rows: pa.Table, schema: pa.Schema, config: TableConfig) -> pa.Table:
     """One row per key (and partition): the greatest ordering value, ties by the rows' Avro bytes, as on every engine.
 
-    Rows with several event times are not one instead of another: all are kept, in the order in which they apply.
+    An exact table keeps every version of a key, so there it is one row per key and ordering value. Rows with several event
+    times are not one instead of another: all are kept, in the order in which they apply.
     """
     if config.clocks is not None:
         return in_order(rows, schema, config)
@@ -133,6 +134,10 @@ def deduplicate(rows: pa.Table, schema: pa.Schema, config: TableConfig) -> pa.Ta
             "row": np.arange(rows.num_rows, dtype=np.int64),
         }
     )
+    if config.is_exact:
+        versions = _order_columns(rows, config)
+        frame = frame.with_columns(versions)
+        identity += [series.name for series in versions]
     if frame["key"].n_unique() == frame.height:
         return rows
     doubled = frame.filter(pl.struct(identity).is_duplicated())

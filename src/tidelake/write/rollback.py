@@ -98,7 +98,7 @@ def finish_rollback(storage: Storage, config: TableConfig, clock: Clock, own: st
         if any(i.requested_time == own and i.is_completed for i in moves.load().takers):
             return  # others have finished it, and what is there now may be a later executor's
         removed = [path for path in removed if token_number(path) <= number]
-    for path in removed:
+    for path in bases_first(removed):
         storage.delete(path)
     storage.delete(moves.path(TimelineName(target, service or action, State.INFLIGHT)))
     if service is None:
@@ -147,6 +147,11 @@ def files_of(storage: Storage, instant: str) -> list[str]:
 
 def _listed_files(storage: Storage, instant: str) -> list[str]:
     return sorted(i.path for listed in list_all(storage) for i in listed.files if _carries(i.path, instant))
+
+
+def bases_first(paths: Iterable[str]) -> list[str]:
+    """Files in the order to delete them in: of what an exact compaction wrote no base file outlives its log."""
+    return sorted(paths, key=lambda path: parse_log_name(path.rpartition("/")[2]) is not None)
 
 
 def token_number(path: str) -> int:

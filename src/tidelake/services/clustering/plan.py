@@ -105,7 +105,9 @@ class ClusteringPlanner(ServicePlanner):
     def work_in(self, source: TableSource, slices: Sequence[FileSlice]) -> Sequence[Candidate]:
         """The slices of groups that are work."""
         limit = CLUSTERING_SMALL_BYTES.of(self.config.options)
-        small = [Candidate(file_slice) for file_slice in slices if _base_bytes(file_slice) < limit]
+        # An exact table's logs hold events that must not come into a base file yet.
+        fit = [file_slice for file_slice in slices if not (self.config.table.is_exact and file_slice.logs)]
+        small = [Candidate(file_slice) for file_slice in fit if _base_bytes(file_slice) < limit]
         found: list[Candidate] = []
         for group in self.packed(small):
             unsorted = self.layout and not all(self._is_in_order(source, c.file_slice) for c in group)

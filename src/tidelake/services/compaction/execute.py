@@ -17,9 +17,11 @@ from tidelake.filegroup import BaseFile, FileSlice, LogFile
 from tidelake.filegroup.listing import list_partitions
 from tidelake.format.avro_record import decode_record
 from tidelake.format.commit_metadata import CommitMetadata, WriteStat
+from tidelake.format.event_marks import SplitCounts, decode_event_marks
 from tidelake.format.names import BaseFileName, parse_base_name, parse_log_name
 from tidelake.format.plans import CompactionOperation, CompactionPlan
 from tidelake.query import ScanPlan, TableSource, plan_slices, read_slice
+from tidelake.services.compaction.exact import compact_exact, exact_job
 from tidelake.services.compaction.plan import CompactionPlanner, encode_plan
 from tidelake.services.compaction.strategies import HUDI_NAMES
 from tidelake.services.compaction.trigger import compaction_due
@@ -148,14 +150,24 @@ def _operations(plan: bytes) -> tuple[CompactionOperation, ...]:
 
 def _work(call: ServiceCall, executing: Executing) -> Done:
     source = executing.source
-    slices = _slices(source, _operations(executing.plan))
+    plan = decode_record(CompactionPlan, executing.plan)
+    slices = _slices(source, plan.operations or ())
+    marks = decode_event_marks(plan.extra_metadata)
     context = write_context(call, executing)
-    job = CompactionJob(plan_slices(source, slices).only(()), context, executing.claim, executing.token)
+    scan = plan_slices(source, slices).only(())
     current().stage("compact file groups", len(slices))
     sizes = [file_slice.size_bytes for file_slice in slices]
-    stats = call.runner.run(call.storage, partial(compact_slice, job), slices, sizes)
+    extra = {"schema": context.schema_text, **(marks.encode() if marks else {})}
+    if marks is not None and marks.is_exact:
+        exact = exact_job(scan, context, executing.claim, executing.token, marks)
+        done = call.runner.run(call.storage, partial(compact_exact, exact), slices, sizes)
+        stats = [stat for each in done for stat in each.stats]
+        extra |= sum((each.counts for each in done), SplitCounts()).encode()
+    else:
+        job = CompactionJob(scan, context, executing.claim, executing.token)
+        stats = call.runner.run(call.storage, partial(compact_slice, job), slices, sizes)
     current().stage("commit")
-    return Done(tuple(stats), CommitMetadata(by_partition(stats), True, {"schema": context.schema_text}, 1, "COMPACT"))
+    return Done(tuple(stats), CommitMetadata(by_partition(stats), True, extra, 1, "COMPACT"))
 
 
 def _slices(source: TableSource, operations: tuple[CompactionOperation, ...]) -> list[FileSlice]:
