@@ -88,6 +88,8 @@ class LogContext:
 def read_logs(storage: Storage, logs: Iterable[LogFile], spec: MergeSpec, context: LogContext) -> LogRecords:
     """All records and deletes of these log files."""
     builder = _Builder(spec, context)
+    # What a compaction kept comes first, though a write that began before it may have put its log before theirs.
+    logs = sorted(logs, key=lambda log: log.path not in context.tombstones)
     for file, block in _in_effect(_blocks(storage, logs, context)):
         try:
             builder.add(block, context.tombstones.get(file.path, block.instant_time))

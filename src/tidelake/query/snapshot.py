@@ -6,8 +6,8 @@ Either may look at the table as of an earlier time; its rows then come in today'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 
 import pyarrow as pa
@@ -42,11 +42,14 @@ class ScanPlan:
     log_compactions: frozenset[str] = frozenset()
     evolved_instants: frozenset[str] = frozenset()
     active_instants: frozenset[str] = frozenset()
+    tombstones: dict[str, str] = field(default_factory=dict)
 
     @property
     def log_context(self) -> LogContext:
         """What reading the logs of these slices must know."""
-        return LogContext(self.work_schema, self.known_columns, self.commit_columns, self.log_compactions)
+        return LogContext(
+            self.work_schema, self.known_columns, self.commit_columns, self.log_compactions, self.tombstones
+        )
 
     def is_plain(self, file_slice: FileSlice) -> bool:
         """Whether the slice's base file surely has the types of the table, so that any parquet reader may read it."""
@@ -101,10 +104,17 @@ def _planned(source: TableSource, request: ScanRequest, check: CheckSlices | Non
         check(slices)
     if request.mode == "read_optimized":
         slices = tuple(replace(s, logs=()) for s in slices if s.base is not None)
+    if known.tombstones:
+        slices = tuple(replace(s, logs=()) if is_base_only(s, known.tombstones) else s for s in slices)
     spec = None
     if any(s.logs for s in slices):
         spec = merge_spec(source.config, known.schema)
     return _plan(slices, known, output, condition, spec)
+
+
+def is_base_only(file_slice: FileSlice, tombstones: Mapping[str, str]) -> bool:
+    """Whether the logs of a slice hold nothing but deletes that a compaction kept: its base file has no row of theirs."""
+    return bool(file_slice.logs) and all(log.path in tombstones for log in file_slice.logs)
 
 
 def plan_slices(source: TableSource, slices: Sequence[FileSlice]) -> ScanPlan:
@@ -139,6 +149,7 @@ def _plan(
         known.log_compactions & used,
         known.evolved_instants,
         frozenset(known.commit_columns),
+        {log.path: known.tombstones[log.path] for s in slices for log in s.logs if log.path in known.tombstones},
     )
 
 
