@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass
 from decimal import Decimal
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -111,3 +112,26 @@ def _change(
     for column in rules.loose or (("u",) if "u" in rules.columns else ()):
         row[column] = draw(st.sampled_from([None, "l0", "l1"]))
     return Change(row, is_delete)
+
+
+def random_case(seed: int, count: int = 40) -> ClockCase:
+    """A long history of few keys, in which deletes, ties and late records are frequent."""
+    random = Random(seed)
+    mode = random.choice(["all", "per_group"])
+    fields = tuple(f"t{i}" for i in range(random.choice([2, 2, 3, 6])))
+    kinds = tuple(random.choice(sorted(KINDS)) for _ in fields)
+    groups = {name: (f"v{i}",) for i, name in enumerate(fields)}
+    columns = tuple(f"v{i}" for i in range(len(fields)))
+    rules = ClockRules(mode, fields, groups if mode == "per_group" else {}, columns)
+    span, sparse = random.choice([2, 4, 12]), random.choice([0.0, 0.3, 0.6])
+    changes = []
+    for place in range(count):
+        # Time goes on, and records come late by up to the span.
+        now = place * span // count + random.randint(0, span)
+        row: Row = {}
+        for index, (name, kind) in enumerate(zip(fields, kinds, strict=True)):
+            is_there = random.random() >= sparse or index == place % len(fields)
+            row[name] = KINDS[kind][1](max(0, now - random.randint(0, 1))) if is_there else None
+            row[f"v{index}"] = random.choice([None, "x", "y", f"n{place}"])
+        changes.append((f"k{random.randint(0, 2)}", Change(row, random.random() < 0.25)))
+    return ClockCase(rules, kinds, tuple(changes))

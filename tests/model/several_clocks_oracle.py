@@ -99,21 +99,20 @@ def apply_groups(state: State, change: Change, rules: ClockRules) -> tuple[State
     if change.is_delete and not times:
         return State(), ""
     values, held, dead = dict(state.values), dict(state.times), set(state.dead)
-    won = False
+    won = any(name not in held or time >= held[name] for name, time in times.items())
     for name, columns in rules.groups.items():
         if name in times and (name not in held or times[name] >= held[name]):
-            won = True
             held[name] = times[name]
             dead = dead | {name} if change.is_delete else dead - {name}
             values.update({column: None if change.is_delete else change.row.get(column) for column in columns})
-        elif name not in held and change.is_delete:
+        elif name not in held and change.is_delete and won:
             values.update(dict.fromkeys(columns))
-        elif name not in held and not state.has_data and not state.has_delete:
+        elif name not in held and not change.is_delete and not state.has_data and not state.has_delete:
             values.update({column: change.row.get(column) for column in columns})
     if not change.is_delete:
         values.update({column: change.row.get(column) for column in rules.loose})
     has_data = state.has_data or not change.is_delete
-    has_delete = state.has_delete or change.is_delete
+    has_delete = state.has_delete or (change.is_delete and won)
     alive = any(name not in dead for name in held) if held else has_data and not has_delete
     verdict = "" if won or not times else "older"
     return State(alive, values, held, dead, has_data, has_delete), verdict

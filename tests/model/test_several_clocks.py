@@ -78,7 +78,7 @@ def oracle(case: ClockCase, *batches: tuple[tuple[str, Change], ...]) -> tuple[K
 
 
 @given(clock_cases())
-@examples()
+@examples(100)
 def test_merge_with_several_event_times_equals_one_by_one(case: ClockCase) -> None:
     """Records and deletes of new keys give the oracle's rows and rejects."""
     rows, outcome = engine(case, case.changes)
@@ -88,7 +88,7 @@ def test_merge_with_several_event_times_equals_one_by_one(case: ClockCase) -> No
 
 
 @given(clock_cases(), st.integers(0, 12), st.integers(0, 12))
-@examples()
+@examples(100)
 def test_merge_with_several_event_times_into_stored_rows(case: ClockCase, one: int, two: int) -> None:
     """The same where some of the changes are stored rows already."""
     first, second = sorted((one, two))
@@ -100,7 +100,7 @@ def test_merge_with_several_event_times_into_stored_rows(case: ClockCase, one: i
 
 
 @given(clock_cases(lawful=True, mode="per_group"), st.randoms(use_true_random=False))
-@examples()
+@examples(100)
 def test_merge_per_group_does_not_depend_on_order_or_batches(case: ClockCase, random: Any) -> None:
     """Where equal event times mean equal values: any order, any batches and doubled records give the same rows."""
     wanted, _ = engine(case, case.changes)

@@ -9,7 +9,7 @@ the event times alone, which later versions must reach.
 
 Mode ``per_group`` needs no rounds: of each group the version with the greatest event time gives all values, the later one
 of equals. A group whose last version is a delete is empty; a row without any other group is gone. A group that never had an
-event time keeps the values of the row it came with, until a delete. A reset, a delete without event times, forgets
+event time keeps the values of the row it came with, until a delete ends any group. A reset, a delete without event times, forgets
 everything before it.
 """
 
@@ -38,6 +38,8 @@ class Versions:
     is_base: Mask
     is_delete: Mask
     is_reset: Mask
+    is_kept: Mask
+    """Deletes that a compaction kept, whose effect the stored row shows already."""
     ranks: tuple[Ranks, ...]
 
 
@@ -47,7 +49,9 @@ class Verdict:
 
     is_alive: Mask
     last: Places
-    """Of each place, the last version in the order of arrival that gave something to the row."""
+    """Of each place, the last version in the order of arrival that changed the row."""
+    row: Places
+    """Of each place, the last record that gave something to the row."""
     values: tuple[Places, ...]
     """Who gives the values: in ``per_group`` for each group and then for the columns of no group, else for each column."""
     clocks: tuple[Places, ...]
@@ -72,7 +76,8 @@ def resolve_groups(versions: Versions, count: int, *, has_loose: bool) -> Verdic
     is_data = ~versions.is_delete
     holders = [_holders(ranks, segment) for ranks in versions.ranks]
     winners = [_of_segment(held[ends], segment, ends) for held in holders]
-    has_delete = _any(in_effect & versions.is_delete & ~versions.is_reset, place, count)
+    contributes = np.logical_or.reduce([held == numbers for held in holders])
+    has_delete = _any(in_effect & versions.is_delete & contributes, place, count)
     data = np.flatnonzero(in_effect & is_data)
     first = np.full(count, NONE, dtype=np.int64)
     first[place[data][::-1]] = data[::-1]
@@ -89,15 +94,16 @@ def resolve_groups(versions: Versions, count: int, *, has_loose: bool) -> Verdic
         is_alive |= gives
         values.append(np.where(gives, winner, np.where(has, NONE, untimed)))
     is_alive |= ~is_timed & (untimed >= 0)
-    last = np.maximum.reduce([untimed, *values, *([latest] if has_loose else [])])
+    row = np.maximum.reduce([untimed, *values, *([latest] if has_loose else [])])
+    changed = [np.where((w >= 0) & ~versions.is_kept[w], w, NONE) for w in winners]
+    last = np.maximum.reduce([row, *changed])
     ended = tuple(np.where((w >= 0) & ~is_data[w], w, NONE) for w in winners)
-    contributes = np.logical_or.reduce([held == numbers for held in holders])
     has_time = np.logical_or.reduce([ranks > 0 for ranks in versions.ranks])
     lost = has_time & ~contributes & ~versions.is_base & ~versions.is_reset
     reasons = np.where(lost, OLDER, APPLIED).astype(np.int8)
     clocks = tuple(np.where(w >= 0, w, untimed) for w in winners)
     before = tuple(_of_segment(np.append(NONE, held[:-1]), segment, numbers) for held in holders)
-    return Verdict(is_alive, last, (*values, latest), clocks, ended, reasons, before)
+    return Verdict(is_alive, last, row, (*values, latest), clocks, ended, reasons, before)
 
 
 def _holders(ranks: Ranks, segment: Places) -> Places:
@@ -139,6 +145,7 @@ def resolve_all(versions: Versions, count: int, counts: tuple[Mask, ...]) -> Ver
     ended = tuple(np.where(state.is_alive, NONE, held) for held in state.holders)
     return Verdict(
         state.is_alive,
+        state.last,
         state.last,
         tuple(state.values),
         tuple(state.holders),

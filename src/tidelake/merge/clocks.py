@@ -81,7 +81,8 @@ class _LogSide:
             logged if stored is None else pa.concat_tables([pa.Table.from_batches([stored]), logged]).combine_chunks()
         )
         number = np.concatenate([np.arange(held), np.repeat(np.arange(len(places)), counts)])
-        work = _Work(self._spec, self._clocks, self._records.born, rows, held, entries, number, len(places))
+        records = self._records
+        work = _Work(self._spec, self._clocks, records.born, records.kept, rows, held, entries, number, len(places))
         yield from work.custom() if self._spec.merger is not None else work.merged(outcome)
 
 
@@ -93,6 +94,7 @@ class _Work:
         spec: MergeSpec,
         clocks: Clocks,
         born: tuple[str, ...],
+        kept: frozenset[int],
         rows: pa.Table,
         held: int,
         entries: pl.DataFrame,
@@ -102,6 +104,7 @@ class _Work:
         self._spec = spec
         self._clocks = clocks
         self._born = born
+        self._kept = kept
         self._rows = rows
         self._held = held
         self._entries = entries
@@ -123,7 +126,9 @@ class _Work:
         alive = np.flatnonzero(verdict.is_alive)
         columns: dict[str, pa.ChunkedArray] = {}
         meta = [name for name in self._rows.column_names if name in META_COLUMN_NAMES]
-        givers = [(meta, verdict.last), *zip(units, verdict.values, strict=True)]
+        stamps = [name for name in meta if name in (COMMIT_TIME, COMMIT_SEQNO)]
+        others = [name for name in meta if name not in stamps]
+        givers = [(stamps, verdict.last), (others, verdict.row), *zip(units, verdict.values, strict=True)]
         givers += [([name], giver) for name, giver in zip(self._spec.ordering_fields, verdict.clocks, strict=True)]
         for names, giver in givers:
             taken = self._taken(names, giver[alive])
@@ -139,7 +144,8 @@ class _Work:
         for name, kind in zip(self._spec.ordering_fields, self._spec.ordering_types, strict=True):
             ranked = ranks(pl.Series(clock_values(self._rows.column(name), kind)))
             numbers.append(ranked.fill_null(0).to_numpy().astype(np.int64)[self._source])
-        return Versions(self._place, self._source < self._held, deleted, reset & deleted, tuple(numbers))
+        kept = np.concatenate([nothing, self._entries["block"].is_in(sorted(self._kept)).to_numpy()])[self._source]
+        return Versions(self._place, self._source < self._held, deleted, reset & deleted, kept, tuple(numbers))
 
     def _units(self) -> list[list[str]]:
         """The columns that are given together: groups and the rest, or one by one; event times are given by themselves."""

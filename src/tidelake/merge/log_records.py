@@ -63,6 +63,8 @@ class LogRecords:
     partials: tuple[frozenset[str], ...]
     born: tuple[str, ...] = ()
     """Of each block the instant of its write; of deletes that a compaction kept, that of the delete."""
+    kept: frozenset[int] = frozenset()
+    """The blocks of deletes that a compaction kept: what they ended is ended in the base file, too."""
 
     @property
     def is_empty(self) -> bool:
@@ -92,7 +94,7 @@ def read_logs(storage: Storage, logs: Iterable[LogFile], spec: MergeSpec, contex
     logs = sorted(logs, key=lambda log: log.path not in context.tombstones)
     for file, block in _in_effect(_blocks(storage, logs, context)):
         try:
-            builder.add(block, context.tombstones.get(file.path, block.instant_time))
+            builder.add(block, context.tombstones.get(file.path))
         except TidelakeError as error:
             raise error.with_context(file=file.path, instant=file.name.instant, table=storage.uri) from None
     return builder.build()
@@ -155,10 +157,13 @@ class _Builder:
         self._entries: list[pl.DataFrame] = []
         self._partials: list[frozenset[str]] = []
         self._born: list[str] = []
+        self._kept: set[int] = set()
         self._rows = 0
 
-    def add(self, block: LogBlock, born: str) -> None:
-        self._born.append(born)
+    def add(self, block: LogBlock, kept_since: str | None) -> None:
+        if kept_since is not None:
+            self._kept.add(len(self._born))
+        self._born.append(kept_since or block.instant_time)
         if block.type in (BlockType.AVRO_DATA, BlockType.PARQUET_DATA):
             self._add_data(block)
         elif block.type is BlockType.DELETE:
@@ -169,7 +174,7 @@ class _Builder:
     def build(self) -> LogRecords:
         rows = pa.Table.from_batches(self._batches, self._context.schema)
         entries = pl.concat(self._entries, how="vertical") if self._entries else self._empty()
-        return LogRecords(rows, entries, tuple(self._partials), tuple(self._born))
+        return LogRecords(rows, entries, tuple(self._partials), tuple(self._born), frozenset(self._kept))
 
     def _add_data(self, block: LogBlock) -> None:
         wanted = set(self._context.schema.names)
