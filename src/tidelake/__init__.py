@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         UnavailableError,
         UnsupportedError,
     )
+    from tidelake.merge.mergers import Merger, register_merger
     from tidelake.services.strategy import IncrementalPartitionAwareStrategy, ServiceStrategy, register_strategy
     from tidelake.spark.session import session
     from tidelake.sql import enable, view
@@ -39,6 +40,7 @@ _HOMES = {
     "IncrementalPartitionAwareStrategy": "tidelake.services.strategy",
     "InternalError": "tidelake.errors",
     "InvalidError": "tidelake.errors",
+    "Merger": "tidelake.merge.mergers",
     "Scan": "tidelake.table",
     "ServiceStrategy": "tidelake.services.strategy",
     "Table": "tidelake.table",
@@ -48,6 +50,7 @@ _HOMES = {
     "create_table": "tidelake.table",
     "enable": "tidelake.sql",
     "open_table": "tidelake.table",
+    "register_merger": "tidelake.merge.mergers",
     "register_strategy": "tidelake.services.strategy",
     "session": "tidelake.spark.session",
     "view": "tidelake.sql",
@@ -60,6 +63,7 @@ __all__ = [
     "IncrementalPartitionAwareStrategy",
     "InternalError",
     "InvalidError",
+    "Merger",
     "Scan",
     "ServiceStrategy",
     "Table",
@@ -70,6 +74,7 @@ __all__ = [
     "enable",
     "errors",
     "open_table",
+    "register_merger",
     "register_strategy",
     "session",
     "testing",

@@ -80,7 +80,7 @@ def merge_whole(
             continue
         found = places[rows]
         if spec.is_event_time:
-            log_wins = unconditional[found] | _log_is_newer(batch, rows, ordering, found, spec)
+            log_wins = unconditional[found] | log_is_newer(batch, rows, ordering, found, spec)
             lost[found[~log_wins]] = True
             rows = rows[log_wins]
         keep = np.ones(batch.num_rows, dtype=np.bool_)
@@ -113,13 +113,14 @@ def take_rows(table: pa.Table, rows: Places) -> Iterator[pa.RecordBatch]:
         yield from taken.to_batches()
 
 
-def _log_is_newer(
+def log_is_newer(
     batch: pa.RecordBatch,
     rows: Places,
     ordering: list[pa.Array],
     found: Places,
     spec: MergeSpec,
 ) -> Mask:
+    """Row by row of a base file, whether what the logs hold wins against it."""
     at_rows, at_found = pa.array(rows), pa.array(found)
     stored = [
         comparable(column_at(batch, name).take(at_rows), kind)

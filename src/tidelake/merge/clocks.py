@@ -7,6 +7,7 @@ batch by batch: the rules (``clock_rules``) say which version gives which value,
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -72,18 +73,38 @@ class _LogSide:
         self, stored: pa.RecordBatch | None, places: Places, outcome: Outcome | None
     ) -> Iterator[pa.RecordBatch]:
         """The rows of some places, with what is stored of them."""
+        work = self.work(stored, places)
+        yield from work.custom() if self._spec.merger is not None else work.merged(outcome)
+
+    def work(self, stored: pa.RecordBatch | None, places: Places) -> _Work:
+        """What is stored of some places, and the records that meet it."""
+        records = self._records
         counts, held = self._counts[places], 0 if stored is None else stored.num_rows
         ends = np.cumsum(counts)
         inside = np.arange(int(counts.sum())) - np.repeat(ends - counts, counts)
-        entries = self._records.entries[self._order[np.repeat(self._starts[places], counts) + inside]]
-        logged = self._records.rows.take(pa.array(entries["row"].to_numpy())).combine_chunks()
+        entries = records.entries[self._order[np.repeat(self._starts[places], counts) + inside]]
+        logged = records.rows.take(pa.array(entries["row"].to_numpy())).combine_chunks()
         rows = (
             logged if stored is None else pa.concat_tables([pa.Table.from_batches([stored]), logged]).combine_chunks()
         )
         number = np.concatenate([np.arange(held), np.repeat(np.arange(len(places)), counts)])
-        records = self._records
-        work = _Work(self._spec, self._clocks, records.born, records.kept, rows, held, entries, number, len(places))
-        yield from work.custom() if self._spec.merger is not None else work.merged(outcome)
+        return _Work(self._spec, self._clocks, records.born, records.kept, rows, held, entries, number, len(places))
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The versions of one key, in the order in which they apply, and who gives what."""
+
+    rows: pa.Table
+    is_delete: Mask
+    verdict: Verdict
+    units: tuple[tuple[str, ...], ...]
+    """The columns of each of the verdict's ``values``."""
+
+
+def judge(stored: pa.RecordBatch | None, records: LogRecords, spec: MergeSpec) -> Judged:
+    """Why the versions of one key merge as they do."""
+    return _LogSide(records, spec).work(stored, np.zeros(1, dtype=np.int64)).judged()
 
 
 class _Work:
@@ -115,12 +136,8 @@ class _Work:
 
     def merged(self, outcome: Outcome | None) -> Iterator[pa.RecordBatch]:
         """The rows by the rules of the mode."""
-        versions = self._versions()
         units = self._units()
-        if self._clocks.mode == PER_GROUP:
-            verdict = resolve_groups(versions, self._count, has_loose=self._spec.has_loose)
-        else:
-            verdict = resolve_all(versions, self._count, tuple(self._counts(unit[0]) for unit in units))
+        verdict = self._verdict(self._versions(), units)
         if outcome is not None:
             self._tell(verdict, outcome)
         alive = np.flatnonzero(verdict.is_alive)
@@ -135,6 +152,17 @@ class _Work:
             columns.update({name: taken.column(name) for name in names})
         made = [columns[name] for name in self._rows.column_names]
         yield from pa.Table.from_arrays(made, schema=self._rows.schema).combine_chunks().to_batches()
+
+    def _verdict(self, versions: Versions, units: list[list[str]]) -> Verdict:
+        if self._clocks.mode == PER_GROUP:
+            return resolve_groups(versions, self._count, has_loose=self._spec.has_loose)
+        return resolve_all(versions, self._count, tuple(self._counts(unit[0]) for unit in units))
+
+    def judged(self) -> Judged:
+        """The versions and what became of them."""
+        versions, units = self._versions(), self._units()
+        rows = self._rows.take(pa.array(self._source))
+        return Judged(rows, versions.is_delete, self._verdict(versions, units), tuple(map(tuple, units)))
 
     def _versions(self) -> Versions:
         nothing = np.zeros(self._held, dtype=np.bool_)
