@@ -79,7 +79,7 @@ def clock_properties(
         clock_default(column, text, schema.field(column).type)
     if str(options.get("hoodie.index.type", "SIMPLE")).upper() == "GLOBAL_SIMPLE":
         raise UnsupportedError(
-            "rows with several event times are not moved between partitions",
+            "rows with several event times are not moved between partitions, as the index GLOBAL_SIMPLE does",
             value="GLOBAL_SIMPLE",
             hint="SIMPLE or BUCKET",
         )
