@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from tidelake.errors import InvalidError, UnsupportedError
 from tidelake.merge.ordering import WRAPPERS_OF, comparable, type_family, wrapper_field
 
+_NARROWER = {"int64": ("int",), "double": ("float",)}
 _COMPARABLE = frozenset({"int32", "int64", "float", "double", "string", "date32", "time", "timestamp", "decimal"})
 
 
@@ -61,7 +62,9 @@ def delete_clocks(wrappers: pa.StructArray, kinds: tuple[pa.DataType, ...]) -> l
 
 def _typed(items: pa.StructArray, kind: pa.DataType) -> pa.Array:
     values = pa.nulls(len(items), kind)
-    for name in WRAPPERS_OF[type_family(kind)]:
+    family = type_family(kind)
+    # A column that was widened has deletes of its old type.
+    for name in (*WRAPPERS_OF[family], *_NARROWER.get(family, ())):
         column = wrapper_field(items, name)
         if column.null_count == len(column):
             continue

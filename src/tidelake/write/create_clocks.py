@@ -23,6 +23,7 @@ from tidelake.config import (
     is_enabled,
 )
 from tidelake.config.clocks import parse_clocks
+from tidelake.config.merge_options import CLOCKS_ENABLED
 from tidelake.errors import InvalidError, OptionError, UnsupportedError
 from tidelake.merge.clock_values import clock_default, refuse_incomparable
 from tidelake.merge.mergers import merger_class
@@ -86,7 +87,7 @@ def clock_properties(
     if str(options.get("hoodie.table.version", "9")) == "8":
         raise InvalidError("several event times need a table of version 9", value="8")
     kept.update({key: str(value) for key, value in options.items() if key in _OWN or is_clock_option(key)})
-    kept.update({key: str(options[key]) for key in PAYLOAD_KEYS if key in options})
+    kept |= {CLOCKS_ENABLED.key: "true", CLOCK_MODE.key: clocks.mode}
     if clocks.is_eager and table_type == "COPY_ON_WRITE":
         raise InvalidError("a copy-on-write table merges when it is written anyway", value="eager", hint="leave it out")
     is_known = clocks.is_eager or table_type == "COPY_ON_WRITE"
