@@ -41,7 +41,7 @@ from tidelake.filegroup.state_codec import identity_of
 from tidelake.filegroup.state_fold import fold
 from tidelake.filegroup.state_store import newest_state
 from tidelake.filegroup.state_table import TableState
-from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata
+from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from tidelake.format.service_metadata import CLEAN_EARLIEST, CleanMetadata
 from tidelake.storage import Storage
 from tidelake.timeline import Instant, Timeline, TimelineReader
@@ -181,7 +181,7 @@ class TableView:
 
     def _unseen(self, seen: set[str], constraint: PartitionConstraint | None) -> Iterator[ListedPartition]:
         """Partitions that commits wrote to and the listing did not meet, though the constraint may leave them."""
-        unseen = sorted(self._expected.keys() - seen)
+        unseen = sorted(path for path in self._stats.keys() - seen if self._expected(path))
         if constraint is not None:
             unseen = kept_partitions(unseen, self._codec, constraint)
             # Those whose values the path does not tell may be there, unlisted.
@@ -214,7 +214,7 @@ class TableView:
                 yield build_slices(group, self.completion_of)
 
     def _visible_files(self, listed: ListedPartition) -> tuple[list[BaseFile], list[LogFile]]:
-        expected = dict(self._expected.get(listed.path, {}))
+        expected = self._expected(listed.path)
         bases: list[BaseFile] = []
         logs: list[LogFile] = []
         for info in listed.files:
@@ -230,19 +230,26 @@ class TableView:
             (bases if isinstance(lost, BaseFile) else logs).append(replace(lost, is_missing=True))  # type: ignore[arg-type]
         return bases, logs
 
+    def _expected(self, partition: str) -> dict[str, BaseFile | LogFile]:
+        """The files of a partition that the view's commits wrote, by path."""
+        expected: dict[str, BaseFile | LogFile] = {}
+        for stat in self._stats.get(partition, ()):
+            file = data_file(stat.path or "", stat.file_size_in_bytes or 0)
+            if file is not None and stat.path:
+                expected[stat.path] = file
+        return expected
+
     @cached_property
-    def _expected(self) -> dict[str, dict[str, BaseFile | LogFile]]:
-        """The files that the view's commits wrote, by partition and path."""
-        expected: dict[str, dict[str, BaseFile | LogFile]] = {}
+    def _stats(self) -> dict[str, list[WriteStat]]:
+        """What the view's commits wrote, by partition."""
+        found: dict[str, list[WriteStat]] = {}
         commits = self.commits
         if self._checked is not None:
             commits = self._reader.commits(tuple(i for i in self.instants if i.requested_time in self._checked))
         for commit in commits.values():
             for stat in commit.stats:
-                file = data_file(stat.path or "", stat.file_size_in_bytes or 0)
-                if file is not None and stat.path:
-                    expected.setdefault(stat.partition_path or "", {})[stat.path] = file
-        return expected
+                found.setdefault(stat.partition_path or "", []).append(stat)
+        return found
 
     @cached_property
     def _visible_active(self) -> dict[str, bool]:

@@ -26,6 +26,7 @@ from tidelake.services.kinds import ServiceKind
 from tidelake.storage import Storage, ensure_object
 from tidelake.timeline import Instant, Timeline
 from tidelake.timeline.claim import Claim, end_claim, holds, release_claim, take_claim
+from tidelake.timeline.decoded import DECODED
 from tidelake.timeline.transitions import Publication, Published, Transitions
 from tidelake.write.context import WriteContext
 from tidelake.write.heartbeat import beating
@@ -272,7 +273,9 @@ def _complete(
         _refuse_missing(call.storage, done.stats)
         check(executing, timeline)
         retire_metadata_table(call.storage, call.clock)
-        return Publication(kind.completed_action, State.COMPLETED, claim.instant, lambda _: metadata.encode(_SYNC))
+        return Publication(
+            kind.completed_action, State.COMPLETED, claim.instant, lambda _: DECODED.encode(metadata, _SYNC)
+        )
 
     published = moves.publish(decide)
     with suppress(UnavailableError):

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
 from tidelake.config import TableConfig, parse_table_config
 from tidelake.errors import CorruptError, NotATableError, NotFoundError, TidelakeError, UnsupportedError
-from tidelake.format.avro_record import AvroRecord, decode_record
+from tidelake.format.avro_record import AvroRecord
 from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata
 from tidelake.format.history import ArchivedInstant
 from tidelake.format.names import (
@@ -33,12 +32,11 @@ from tidelake.format.plans import InstantInfo, RestorePlan, RollbackPlan
 from tidelake.format.properties import check_table_properties, decode_properties
 from tidelake.format.service_metadata import RestoreMetadata, RollbackMetadata
 from tidelake.storage import Storage
+from tidelake.timeline.decoded import DECODED
 from tidelake.timeline.instant import WRITE_ACTIONS, Instant, Timeline
 
 R = TypeVar("R", bound=AvroRecord)
 _READERS = 16
-_KEPT_RECORDS, _KEPT_BYTES = 64, 64 * 1024
-"""Records of files of at most so many bytes stay decoded: a stream of writes asks for the same commits again."""
 _TIME_DIGITS = 17
 _OPERATION_BYTES = 1024 * 1024
 _PLANNED_OPERATIONS = {"compaction": "COMPACT", "logcompaction": "LOG_COMPACT", "clustering": "CLUSTER"}
@@ -105,11 +103,6 @@ def _is_legacy(name: str) -> bool:
     return time.isascii() and time.isdigit() and len(time) <= _TIME_DIGITS and action in COMPLETED_NAMES
 
 
-@lru_cache(maxsize=_KEPT_RECORDS)
-def _decoded(cls: type[AvroRecord], data: bytes) -> AvroRecord:
-    return decode_record(cls, data)
-
-
 class TimelineReader:
     """Contents of timeline files, and the history, each read at most once."""
 
@@ -124,8 +117,7 @@ class TimelineReader:
         """The record in one file of the active timeline."""
         path = f"{self._config.timeline_dir}/{file_name}"
         try:
-            data = self._storage.get(path)
-            return cast(R, _decoded(cast(Any, cls), data)) if len(data) <= _KEPT_BYTES else decode_record(cls, data)
+            return DECODED.get(cls, self._storage.get(path))
         except TidelakeError as error:
             raise error.with_context(table=self._storage.uri, file=path, instant=file_name.split("_")[0]) from None
 

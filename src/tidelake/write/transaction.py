@@ -24,6 +24,7 @@ from tidelake.locking import Lock, make_lock
 from tidelake.storage import Storage
 from tidelake.timeline import Instant, Timeline, TimelineReader
 from tidelake.timeline.claim import alive_since_ms
+from tidelake.timeline.decoded import DECODED
 from tidelake.timeline.transitions import HEARTBEAT_DIR, Publication, Published, Transitions
 from tidelake.write.conflicts import Footprint, KeyChecks, check_conflicts, check_schema, check_split, check_undone
 from tidelake.write.heartbeat import beating
@@ -192,7 +193,7 @@ class Transaction:
                 check_split(footprint, self.instant, timeline, self._reader)
             check_schema(extra.get("schema"), self._schema_known, timeline, self._reader)
             retire_metadata_table(self._storage, self._clock)
-            return Publication(self._action, State.COMPLETED, self.instant, lambda _: metadata.encode(_SYNC))
+            return Publication(self._action, State.COMPLETED, self.instant, lambda _: DECODED.encode(metadata, _SYNC))
 
         self._stats = stats
         published = self._moves.publish(decide)
