@@ -17,7 +17,8 @@ There are few kinds: two errors differ in kind only if the caller would act diff
     │   ├── NotFoundError       an object is not there (not retryable)
     │   ├── AlreadyExistsError  put-if-absent met an object (not retryable)
     │   ├── PreconditionError   put-if-match met another version (not retryable)
-    │   └── MissingFileError    a file that the timeline refers to is gone (not retryable)
+    │   ├── MissingFileError    a file that the timeline refers to is gone (not retryable)
+    │   └── IncompleteError     a view did not become complete in time
     ├── CorruptError        bytes on storage are damaged: repair or restore them
     │   └── LimitError          bytes on storage claim more than ``_limits`` allows
     ├── UnsupportedError    the table is right, but uses what we do not read: the message names it
@@ -150,6 +151,10 @@ class MissingFileError(UnavailableError):
     """A data file that the timeline refers to is gone."""
 
     retryable = False
+
+
+class IncompleteError(UnavailableError):
+    """A view did not become complete up to an event time in the time that was given."""
 
 
 class CorruptError(TidelakeError):

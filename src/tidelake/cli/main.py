@@ -87,6 +87,14 @@ def _run(given: Namespace) -> int:
         return _services(given, options, as_json)
     if given.command in ("clean", "savepoint", "restore"):
         return _upkeep(given, options, as_json)
+    if given.command == "freshness":
+        from tidelake.cli import freshness
+
+        return freshness.run(given.path, options, limit=given.limit, as_json=as_json)
+    if given.command == "metrics":
+        from tidelake.cli import freshness
+
+        return freshness.metrics(given.path, options, port=given.port, file=given.file, every_s=given.every)
     from tidelake.cli import doctor
 
     return doctor.run(given.path, options, as_json=as_json)
@@ -103,6 +111,7 @@ def _services(given: Namespace, options: dict[str, str], as_json: bool) -> int:
             schedule=given.schedule,
             instant=given.run,
             strategy=given.strategy,
+            threshold=given.threshold,
             partitions=given.partition,
         )
     if given.command == "cluster":

@@ -51,6 +51,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_savepoint(commands)
     _add_restore(commands)
     _add_services(commands)
+    _add_freshness(commands)
+    _add_metrics(commands)
     _add_doctor(commands)
     return parser
 
@@ -192,9 +194,10 @@ def _add_compact(commands: _Commands[_Parser]) -> None:
         "compact",
         "fold logs into new base files: plans that wait first, then what else there is",
         "A strategy says which file groups are taken: unbounded (default), bounded_io, log_file_size, log_file_num,\n"
-        "day_based, partition_regex; several are joined by +. What is left is recorded for the next plan.\n\n"
+        "day_based, partition_regex, event_time; several are joined by +. What is left is recorded for the next plan.\n\n"
         "examples:\n"
         "  tidelake compact /data/trips --dry-run\n"
+        "  tidelake compact /data/trips --strategy event_time --threshold 2026-01-02T00:00:00Z\n"
         "  tidelake compact /data/trips --strategy log_file_size+bounded_io --option hoodie.compaction.target.io=1024\n"
         "  tidelake compact /data/trips --schedule",
     )
@@ -204,6 +207,11 @@ def _add_compact(commands: _Commands[_Parser]) -> None:
     how.add_argument("--schedule", action="store_true", help="publish the plan, for another to carry out")
     how.add_argument("--run", metavar="INSTANT", help="carry out one plan that waits")
     parser.add_argument("--strategy", metavar="NAME", help="which file groups to take")
+    parser.add_argument(
+        "--threshold",
+        metavar="TIME",
+        help="with event_time: compact the data before this time, such as 2026-01-02T00:00:00Z",
+    )
     parser.add_argument(
         "--partition", action="append", metavar="P", help="only this partition path, such as city=oslo; repeatable"
     )
@@ -316,6 +324,45 @@ def _add_services(commands: _Commands[_Parser]) -> None:
     _add_option(parser)
 
 
+def _add_freshness(commands: _Commands[_Parser]) -> None:
+    parser = _command(
+        commands,
+        "freshness",
+        "show up to which event time both views of a table are complete, and how fresh they are",
+        "rt is the snapshot view, ro the read-optimised one. A bar is solid up to the completion of a view and light up to\n"
+        "its freshness; the partitions that are furthest behind come first.\n\n"
+        "examples:\n"
+        "  tidelake freshness /data/trips\n"
+        "  tidelake freshness /data/trips --limit 100 --format json",
+    )
+    _add_path(parser)
+    parser.add_argument(
+        "--limit",
+        type=_positive,
+        default=DEFAULT_ROWS,
+        metavar="N",
+        help=f"partitions to show (default {DEFAULT_ROWS})",
+    )
+
+
+def _add_metrics(commands: _Commands[_Parser]) -> None:
+    parser = _command(
+        commands,
+        "metrics",
+        "completion and freshness as Prometheus metrics: printed, kept in a file, or served",
+        "Values are worked out when they are asked for, so that the ages of a stopped pipeline grow.\n\n"
+        "examples:\n"
+        "  tidelake metrics /data/trips\n"
+        "  tidelake metrics /data/trips --port 9108\n"
+        "  tidelake metrics /data/trips --file /var/lib/node_exporter/trips.prom --every 30",
+    )
+    _add_path(parser)
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--port", type=_port, metavar="N", help="answer GET /metrics here until interrupted")
+    how.add_argument("--file", metavar="F", help="write them to this file")
+    parser.add_argument("--every", type=_positive, metavar="S", help="write or print them again each S seconds")
+
+
 def _add_option(parser: _Parser) -> None:
     parser.add_argument(
         "--option",
@@ -363,6 +410,12 @@ def _add_path(parser: _Parser, nargs: str | None = None) -> None:
 def _positive(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or len(text) > 12 or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of 1 or more")
+    return int(text)
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 5 or int(text) > 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port")
     return int(text)
 
 

@@ -33,18 +33,25 @@ def compact(
     schedule: bool,
     instant: str | None,
     strategy: str | None,
+    threshold: str | None,
     partitions: Sequence[str] | None,
 ) -> int:
     """Plan, or carry out, or both."""
     table = opened.table()
     if schedule:
-        made = table.schedule_compaction(strategy=strategy, partitions=partitions)
+        made = table.schedule_compaction(strategy=strategy, threshold=threshold, partitions=partitions)
         return _tell(opened, {"instant": made}, "nothing to compact" if made is None else f"the plan {made} waits")
     if instant is not None:
         return _tell_done(opened, table.run_compaction(instant))
-    done = table.compact(dry_run=dry_run, strategy=strategy, partitions=partitions)
+    done = table.compact(dry_run=dry_run, strategy=strategy, threshold=threshold, partitions=partitions)
     if isinstance(done, ServicePlan):
         return _tell(opened, asdict(done), str(done))
+    if done is None:
+        why = table.compact(dry_run=True, strategy=strategy, threshold=threshold, partitions=partitions)
+        if isinstance(why, ServicePlan) and why.event_time is not None:
+            return _tell(
+                opened, {"instant": None, "reason": why.event_time.reason}, f"nothing to compact: {why.event_time}"
+            )
     return _tell_done(opened, done)
 
 

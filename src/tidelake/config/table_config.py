@@ -125,7 +125,7 @@ def parse_table_config(properties: Mapping[str, str]) -> TableConfig:
         event_time_unit=_event_time_unit(properties),
         clocks=clocks,
         tombstone_seconds=retention_seconds(properties, clocks, has_logs=has_logs),
-        is_exact=EVENT_TIME_EXACT.of(properties),
+        is_exact=_flag(properties, EVENT_TIME_EXACT.key, False),
         is_global=_index_type(properties) == "GLOBAL_SIMPLE"
         and bool(_list(properties, "hoodie.table.partition.fields")),
     )

@@ -21,7 +21,7 @@ from tidelake.config import TableConfig
 from tidelake.errors import CorruptError, LimitError
 from tidelake.filegroup.state_table import FILES, FOLDED, PARTITIONS, TableState
 
-VERSION = 1
+VERSION = 2
 _MAGIC = b"TLSTATE\n"
 _DIGEST_BYTES = 32
 _SCHEMAS = (PARTITIONS, FILES, FOLDED)

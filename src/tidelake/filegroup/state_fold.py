@@ -21,7 +21,7 @@ from typing import Protocol
 
 from tidelake.errors import CorruptError
 from tidelake.filegroup.slices import BaseFile, FileSlice, LogFile, build_slices, data_file, group_files
-from tidelake.filegroup.state_table import Facts, FoldedWrite, LastWrite, Pair, PartitionState, TableState
+from tidelake.filegroup.state_table import Facts, FoldedWrite, LastData, LastWrite, Pair, PartitionState, TableState
 from tidelake.format.avro_record import decode_record
 from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from tidelake.format.history import ArchivedInstant
@@ -35,6 +35,11 @@ _FEW_PARTITIONS = 64
 
 class Listing(Protocol):
     """What a fold asks of a view."""
+
+    @property
+    def replaced(self) -> Collection[tuple[str, str]]:
+        """The file groups that active writes have retired, as (partition path, file id)."""
+        ...
 
     def is_visible(self, instant: str) -> bool:
         """Whether files that carry this instant are part of the view."""
@@ -180,7 +185,7 @@ def _changes(
             slices = [_with_committed(file_slice, before) for file_slice in slices]
         live = {file.path: facts.get(file.path) or _fact(file, view) for s in slices for file in s.files}
         last = _last_write(state, path, before.last, touching[path], undone, live, slices)
-        changed[path] = PartitionState(tuple(slices), live, last)
+        changed[path] = PartitionState(tuple(slices), live, last, _last_data(before.data, written, undone))
     return changed
 
 
@@ -193,6 +198,11 @@ def _folded_slices(
     view: Listing,
 ) -> list[FileSlice]:
     """The latest slices from those that were live and the files that writes of ours name."""
+    named = list(named)
+    live = {file_slice.file_id for file_slice in before.slices}
+    if any(stat.file_id not in live and stat.prev_commit not in (None, "null") for stat in named):
+        # A compaction that waited may complete after its group was replaced: the group does not come back.
+        replaced = {*replaced, *view.replaced}
     files = {file.path: file for file_slice in before.slices for file in file_slice.files}
     for stat in named:
         file = data_file(stat.path or "", stat.file_size_in_bytes or 0)
@@ -222,10 +232,33 @@ def _with_committed(file_slice: FileSlice, before: PartitionState) -> FileSlice:
 
 def _facts(written: Iterable[tuple[Write, WriteStat]]) -> dict[str, Facts]:
     return {
-        stat.path: Facts(write.pair[1], stat.num_writes, stat.min_event_time, stat.max_event_time)
+        stat.path: Facts(write.pair[1], stat.num_writes, *_event_times(write, stat))
         for write, stat in written
         if stat.path
     }
+
+
+def _event_times(write: Write, stat: WriteStat) -> tuple[int | None, int | None]:
+    """What a file's statistics say of its event times: deletes are counted by us alone, so others' logs with some do not tell."""
+    if stat.log_version and stat.num_deletes and not write.commit.is_ours(write.pair[0]):
+        return None, None
+    return stat.min_event_time, stat.max_event_time
+
+
+def _last_data(
+    before: LastData | None, written: Iterable[tuple[Write, WriteStat]], undone: Collection[Pair]
+) -> LastData | None:
+    """The last write, services left out, that brought events into a partition."""
+    ranges: dict[str, tuple[int, int]] = {}
+    for write, stat in written:
+        low, high = stat.min_event_time, stat.max_event_time
+        if not write.is_service and low is not None and high is not None:
+            least, most = ranges.get(write.pair[1], (low, high))
+            ranges[write.pair[1]] = min(least, low), max(most, high)
+    found = [LastData(completion, *times) for completion, times in ranges.items()]
+    if before is not None and before.completion not in {completion for _, completion in undone}:
+        found.append(before)
+    return max(found, key=lambda each: each.completion, default=None)
 
 
 def _fact(file: BaseFile | LogFile, view: Listing) -> Facts:
@@ -263,8 +296,11 @@ def listed_state(
         by_partition.setdefault(file_slice.partition_path, []).append(file_slice)
     told = {}
     touching: dict[str, list[Write]] = {}
+    stats: dict[str, list[tuple[Write, WriteStat]]] = {}
     for write in writes:
         told.update(_facts((write, stat) for stat in write.commit.stats))
+        for stat in write.commit.stats:
+            stats.setdefault(stat.partition_path or "", []).append((write, stat))
         for path in write.touched:
             touching.setdefault(path, []).append(write)
             by_partition.setdefault(path, [])
@@ -273,7 +309,7 @@ def listed_state(
     for path, found in by_partition.items():
         facts = {file.path: told.get(file.path) or _fact(file, view) for s in found for file in s.files}
         last = _last_write(empty, path, None, touching.get(path, ()), (), facts, found)
-        changed[path] = PartitionState(tuple(found), facts, last)
+        changed[path] = PartitionState(tuple(found), facts, last, _last_data(None, stats.get(path, ()), ()))
     return empty.advanced(
         timeline.greatest_time, timeline.first_active, changed, (), [write.folded() for write in writes]
     ).compacted()

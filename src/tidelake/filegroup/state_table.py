@@ -38,6 +38,9 @@ PARTITIONS = pa.schema(
         ("last_requested", pa.string()),
         ("last_completion", pa.string()),
         ("last_is_exact", pa.bool_()),
+        ("data_completion", pa.string()),
+        ("data_min_event_ms", pa.int64()),
+        ("data_max_event_ms", pa.int64()),
     ]
 )
 FILES = pa.schema(
@@ -94,12 +97,22 @@ class LastWrite:
 
 
 @dataclass(frozen=True, slots=True)
+class LastData:
+    """The last write that brought events into a partition, and the least and greatest event time that it brought."""
+
+    completion: str
+    min_event_ms: int
+    max_event_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionState:
-    """One partition: its live slices, the facts of their files by path, and its last write."""
+    """One partition: its live slices, the facts of their files by path, its last write, and the last with events."""
 
     slices: tuple[FileSlice, ...]
     facts: Mapping[str, Facts]
     last: LastWrite | None
+    data: LastData | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,11 +201,13 @@ class TableState:
         for row in self._partitions.take(pa.array(numbers)).to_pylist():
             path, requested = row["path"], row["last_requested"]
             last = None if requested is None else LastWrite(requested, row["last_completion"], row["last_is_exact"])
-            found[path] = PartitionState(tuple(slices[path]), facts[path], last)
+            brought = (row["data_completion"], row["data_min_event_ms"], row["data_max_event_ms"])
+            data = None if brought[0] is None else LastData(*brought)
+            found[path] = PartitionState(tuple(slices[path]), facts[path], last, data)
         return found
 
     def statistics(self) -> pa.Table:
-        """Each partition with live files: path, files, size_bytes, last_requested, last_completion, last_is_exact."""
+        """Each partition with live files: path, files, size_bytes, its last write, and the last that brought events."""
         whole = self.compacted()
         return whole._partitions.filter(pc.greater(whole._partitions["files"], 0))
 
@@ -300,6 +315,11 @@ class TableState:
         )
 
     @property
+    def unsaved_writes(self) -> int:
+        """How many writes were folded in since the state was stored."""
+        return len(self._more)
+
+    @property
     def columns(self) -> tuple[pa.Table, pa.Table, pa.Table]:
         """Partitions, files and folded writes of a compacted state."""
         return self._partitions, self._files, self._folded
@@ -348,7 +368,7 @@ def _slices(paths: list[str], rows: Iterable[tuple[object, ...]]) -> Iterator[Fi
     base: BaseFile | None = None
     logs: list[LogFile] = []
     for path, row in zip(paths, rows, strict=True):
-        file = _file(path, *row)  # type: ignore[arg-type]
+        file = file_of(path, *row)  # type: ignore[arg-type]
         if (path, file.name.file_id) != (partition, group):
             if base is not None or logs:
                 yield _slice(partition, group, base, logs)
@@ -366,9 +386,10 @@ def _slice(partition: str, group: str, base: BaseFile | None, logs: list[LogFile
     return FileSlice(partition, group, first.name.instant, base, tuple(logs))
 
 
-def _file(
+def file_of(
     partition: str, file_id: str, token: str, instant: str, version: str | None, size_bytes: int, committed: int | None
 ) -> BaseFile | LogFile:
+    """The file that a row stands for."""
     folder = f"{partition}/" if partition else ""
     if version is None:
         path = f"{folder}{file_id}_{token}_{instant}.parquet"
@@ -412,6 +433,9 @@ def _partition_rows(partitions: Mapping[str, PartitionState]) -> pa.Table:
             "last_requested": each.last.requested if each.last else None,
             "last_completion": each.last.completion if each.last else None,
             "last_is_exact": each.last.is_exact if each.last else None,
+            "data_completion": each.data.completion if each.data else None,
+            "data_min_event_ms": each.data.min_event_ms if each.data else None,
+            "data_max_event_ms": each.data.max_event_ms if each.data else None,
         }
         for path, each in partitions.items()
     ]

@@ -8,6 +8,10 @@ from dataclasses import dataclass
 _PREFIX = "tidelake.event.time."
 WATERMARK_PREFIX = "tidelake.watermark."
 """Followed by an input's name: the event time, in epoch milliseconds, up to which that input said it is complete."""
+DEFAULT_INPUT = "default"
+"""The input of writers that have no name (``txn``)."""
+ROWS_AFTER_KEY = f"{_PREFIX}rows_after_threshold"
+"""In the commit of an event-time compaction: how many rows of its base files have an event time at or after T."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,7 @@ class SplitCounts:
     def encode(self) -> dict[str, str]:
         """As extra metadata; the base files of an exact compaction hold no row at or after the threshold."""
         return {
-            f"{_PREFIX}rows_after_threshold": "0",
+            ROWS_AFTER_KEY: "0",
             f"{_PREFIX}left_over": str(self.left_over),
             f"{_PREFIX}superseded_before_T": str(self.superseded),
             f"{_PREFIX}without_event_time": str(self.without_time),

@@ -3,13 +3,12 @@
 from tidelake.query.exact_view import plan_scan
 from tidelake.query.filters import Filter, parse_filter
 from tidelake.query.read_slice import read_base, read_slice
-from tidelake.query.snapshot import MODES, EventTime, ScanPlan, ScanRequest, plan_slices
+from tidelake.query.snapshot import MODES, ScanPlan, ScanRequest, plan_slices
 from tidelake.query.source import PointInTime, TableSource
 from tidelake.query.table_schema import TableSchema, table_schema
 
 __all__ = [
     "MODES",
-    "EventTime",
     "Filter",
     "PointInTime",
     "ScanPlan",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import datetime
 
 import pyarrow as pa
 
@@ -23,8 +23,6 @@ from tidelake.storage import Storage
 
 MODES = ("snapshot", "read_optimized")
 NOW = ViewPoint()
-EventTime = int | str | datetime | date
-"""An event time as a user says it; a number is milliseconds since the epoch."""
 CheckSlices = Callable[[Sequence[FileSlice]], None]
 
 
@@ -71,7 +69,7 @@ class ScanRequest:
     filter: str | None = None
     point: ViewPoint = NOW
     mode: str = "snapshot"
-    as_of_event_time: EventTime | None = None
+    as_of_event_time: datetime | str | int | None = None
     """Read exactly the data before this time; only base files can hold that."""
 
     def __post_init__(self) -> None:

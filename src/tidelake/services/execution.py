@@ -20,6 +20,7 @@ from tidelake.format.commit_metadata import WRITER_KEY, CommitMetadata, WriteSta
 from tidelake.format.names import State, TimelineName, parse_base_name, parse_log_name
 from tidelake.merge import merge_spec
 from tidelake.query import TableSource, table_schema
+from tidelake.query.freshness import marks_of_commit
 from tidelake.schema import with_meta
 from tidelake.services.context import ServiceCall
 from tidelake.services.kinds import ServiceKind
@@ -207,10 +208,11 @@ def _refresh_state(source: TableSource, *, is_incremental: bool) -> None:
             save_state(now.storage, state)
 
 
-def refuse_late(storage: Storage, claim: Claim, path: str) -> None:
-    """A task that made a file when its plan was another's already, or carried out, removes it: doubles would be read."""
+def refuse_late(storage: Storage, claim: Claim, *paths: str) -> None:
+    """A task that made files when its plan was another's already, or carried out, removes them: doubles would be read."""
     if not holds(storage, claim):
-        storage.delete(path)
+        for path in bases_first(paths):
+            storage.delete(path)
         raise ConflictError(
             f"the plan {claim.instant} was carried out, or taken over, before this task ended",
             instant=claim.instant,
@@ -273,9 +275,10 @@ def _complete(
         _refuse_missing(call.storage, done.stats)
         check(executing, timeline)
         retire_metadata_table(call.storage, call.clock)
-        return Publication(
-            kind.completed_action, State.COMPLETED, claim.instant, lambda _: DECODED.encode(metadata, _SYNC)
-        )
+        now = TableSource(call.storage, source.config, timeline, source.reader)
+        marks = marks_of_commit(now, call.clock.now_ms(), claim.instant, metadata)
+        told = replace(metadata, extra_metadata={**extra, **marks})
+        return Publication(kind.completed_action, State.COMPLETED, claim.instant, lambda _: DECODED.encode(told, _SYNC))
 
     published = moves.publish(decide)
     with suppress(UnavailableError):

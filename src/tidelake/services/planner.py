@@ -8,15 +8,17 @@ groups that it did not choose, and partitions with a file group that another pen
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from tidelake.config import INCREMENTAL_SERVICES
+from tidelake.errors import InternalError
 from tidelake.filegroup import FileSlice, TableView, load_state
 from tidelake.filegroup.listing import list_all, list_partitions
 from tidelake.query import TableSource
 from tidelake.services.cursor import Cursor, read_cursor, write_cursor
+from tidelake.services.event_notes import EventTimeNotes
 from tidelake.services.kinds import ServiceKind, pending_groups
 from tidelake.services.strategy import Candidate, ServiceConfig, ServiceStrategy, is_incremental
 from tidelake.services.window import FULL, Window, WindowFinder
@@ -29,6 +31,18 @@ class Outcome:
     window: Window
     chosen: tuple[Candidate, ...]
     left: Mapping[str, str] = field(default_factory=dict)
+    instant: str | None = None
+    """The instant that the plan has to have; None: a fresh one."""
+    notes: EventTimeNotes | None = None
+    """Of a compaction by event time: what it goes by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The file groups with work: those that a plan may take, and those that pending plans hold, with the plan's instant."""
+
+    free: tuple[Candidate, ...]
+    held: tuple[tuple[Candidate, str], ...] = ()
 
 
 class ServicePlanner(ABC):
@@ -67,24 +81,47 @@ class ServicePlanner(ABC):
         """One pass over the table as the source shows it."""
         window = self.window(source)
         left: dict[str, str] = {}
-        held = pending_groups(source.storage, source.config.timeline_dir, source.timeline.pending)
-        candidates: list[Candidate] = []
-        for path, slices in groupby(self._slices(source, window, left), key=lambda s: s.partition_path):
-            for candidate in self.work_in(source, tuple(slices)):
-                file_id = candidate.file_slice.file_id
-                holder = held.get((path, file_id))
-                if holder is None:
-                    candidates.append(candidate)
-                else:
-                    left.setdefault(path, f"{file_id} is in the pending plan {holder}")
-        # A strategy is a user's: a group that it names twice is taken once.
-        named = {_group(candidate): candidate for candidate in self.strategy.choose(self.config, candidates)}
-        chosen = tuple(self.limited(tuple(named.values())))
-        taken = {_group(candidate) for candidate in chosen}
-        for candidate in candidates:
-            if _group(candidate) not in taken:
-                left.setdefault(candidate.partition_path, f"{candidate.file_slice.file_id} was not chosen")
+        work = self._work(source, window, left)
+        for candidate, holder in work.held:
+            left.setdefault(candidate.partition_path, f"{candidate.file_slice.file_id} is in the pending plan {holder}")
+        return self.decide(source, window, work, left)
+
+    def decide(self, source: TableSource, window: Window, work: Work, left: dict[str, str]) -> Outcome:
+        """What of the work is taken; ``left`` has what is left already."""
+        chosen = self.chosen(work.free)
+        self.note_left(work.free, {candidate.group for candidate in chosen}, left)
         return Outcome(window, chosen, dict(sorted(left.items())))
+
+    def chosen(self, candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+        """What the strategy takes of these."""
+        # A strategy is a user's: a group that it names twice is taken once.
+        named = {candidate.group: candidate for candidate in self.strategy.choose(self.config, candidates)}
+        return tuple(self.limited(tuple(named.values())))
+
+    def note_left(
+        self, candidates: Iterable[Candidate], taken: Collection[tuple[str, str]], left: dict[str, str]
+    ) -> None:
+        """Note the partitions of the file groups that are not taken."""
+        for candidate in candidates:
+            if candidate.group not in taken:
+                left.setdefault(candidate.partition_path, f"{candidate.file_slice.file_id} was not chosen")
+
+    def _work(self, source: TableSource, window: Window, left: dict[str, str]) -> Work:
+        holders = pending_groups(source.storage, source.config.timeline_dir, source.timeline.pending)
+        free: list[Candidate] = []
+        held: list[tuple[Candidate, str]] = []
+        for _, slices in groupby(self._slices(source, window, left), key=lambda s: s.partition_path):
+            for candidate in self.work_in(source, tuple(slices)):
+                holder = holders.get(candidate.group)
+                if holder is None:
+                    free.append(candidate)
+                else:
+                    held.append((candidate, holder))
+        return Work(tuple(free), tuple(held))
+
+    def refuse(self, instant: str) -> None:
+        """Another process is taking the instant that the last pass wanted: the next one takes another."""
+        raise InternalError("a planner that draws no instants was refused one", instant=instant)
 
     def keep(self, source: TableSource, outcome: Outcome) -> None:
         """After a pass that made no plan: where the next one goes on."""
@@ -118,10 +155,6 @@ class ServicePlanner(ABC):
         lost = set(partitions) - set(process) - set(missing)
         left.update(dict.fromkeys(lost, "the strategy did not name the partition"))
         return dict.fromkeys(process)
-
-
-def _group(candidate: Candidate) -> tuple[str, str]:
-    return candidate.partition_path, candidate.file_slice.file_id
 
 
 def _layout_before(window: Window, cursor: Cursor | None) -> str:

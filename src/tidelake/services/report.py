@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tidelake.services.event_notes import EventTimeNotes
 from tidelake.services.planner import Outcome
 from tidelake.services.strategy import Candidate
 
@@ -34,6 +35,8 @@ class ServicePlan:
     window_start: str | None = None
     commits: tuple[str, ...] = ()
     """The commits, by requested time, in the window that was looked at."""
+    event_time: EventTimeNotes | None = None
+    """Of a compaction by event time: T, P, whether it covers, and why not, or why there is no plan."""
 
     @property
     def missing_partitions(self) -> tuple[str, ...]:
@@ -51,6 +54,8 @@ class ServicePlan:
             f"{self.service} ({name}): {len(self.operations)} file groups, {self.bytes:,} bytes, "
             f"partitions: {self.partition_source}"
         ]
+        if self.event_time is not None:
+            lines.append(f"  {self.event_time}")
         if self.window_start is not None:
             lines.append(f"  looked at {len(self.commits)} commits completed since {self.window_start}")
         lines += [f"  {op.partition_path or '.'} {op.file_id}: {op.reason}" for op in self.operations]
@@ -68,6 +73,7 @@ def describe_outcome(service: str, outcome: Outcome, instant: str | None) -> Ser
         outcome.window.source,
         outcome.window.left,
         outcome.window.instants,
+        outcome.notes,
     )
 
 

@@ -21,6 +21,7 @@ from tidelake.filegroup.listing import list_all
 from tidelake.format.names import State
 from tidelake.format.plans import InstantInfo, RestorePlan
 from tidelake.locking import Lock
+from tidelake.query.high_marks import keep_commits_marks
 from tidelake.services.clean import finish_cleans
 from tidelake.services.savepoint import Savepoint, list_savepoints
 from tidelake.services.settled import TRIES, UnsettledError, check_settled
@@ -104,6 +105,11 @@ class _Planner:
         self.made = self.plan(timeline)
         if not self.made.undone:
             raise UnsettledError
+        if self._config.event_time_field is not None:
+            reader = TimelineReader(self._storage, self._config)
+            keep_commits_marks(
+                self._storage, reader.commits(tuple(i for i in self.made.undone if i.is_completed)).values()
+            )
         infos = tuple(InstantInfo(i.requested_time, _action(i)) for i in self.made.undone)
         plan = RestorePlan(infos, 2, self._savepoint)
         retire_metadata_table(self._storage, self._clock)

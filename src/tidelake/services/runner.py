@@ -71,7 +71,8 @@ def _compaction(call: ServiceCall) -> Iterator[Decision]:
         return
     plan = schedule_compaction(call)
     if plan is None or plan.instant is None:
-        yield Decision("compaction", due, "nothing to compact")
+        told = "" if plan is None or plan.event_time is None else f": {plan.event_time.reason}"
+        yield Decision("compaction", due, f"nothing to compact{told}")
         return
     done = run_compaction(call, plan.instant)
     files = 0 if done is None else len(done.stats)

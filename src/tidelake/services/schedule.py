@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tidelake._progress import current
-from tidelake.errors import ConflictError
+from tidelake.errors import ConflictError, UnavailableError
 from tidelake.format.names import State
 from tidelake.query import TableSource
 from tidelake.services.context import ServiceCall
@@ -18,7 +18,7 @@ from tidelake.services.kinds import ServiceKind
 from tidelake.services.planner import Outcome, ServicePlanner
 from tidelake.services.report import ServicePlan, describe_outcome
 from tidelake.timeline import Timeline
-from tidelake.timeline.transitions import Publication, Published
+from tidelake.timeline.transitions import DRAWS, Publication, Published
 from tidelake.write.transaction import Commit, recover
 
 P = TypeVar("P", bound=ServicePlanner)
@@ -33,28 +33,45 @@ def schedule(
     *,
     dry_run: bool,
 ) -> ServicePlan | None:
-    """Publish the plan that a planner makes; None if there is no work. A dry run, on the table as given, writes nothing."""
+    """Publish the plan that a planner makes; None if there is no work and nothing to say. A dry run writes nothing."""
     if dry_run:
         planner = make(call, source)
         outcome = planner.run(source)
-        return describe_outcome(planner.kind.name, outcome, None) if outcome.chosen else None
+        return describe_outcome(planner.kind.name, outcome, None) if outcome.chosen or outcome.notes else None
     current().stage("plan")
     recover(call.storage, source.config, call.clock, call.writer, call.lock())
     made: list[tuple[str, Outcome]] = []
+    moves = call.moves(source)
+    held: set[str] = set()
 
     def decide(timeline: Timeline) -> Publication | Published:
         now = TableSource(source.storage, source.config, timeline, source.reader)
         planner = make(call, now)
         outcome = planner.run(now)
+        for _ in range(DRAWS):
+            if outcome.instant is None or outcome.instant in held or moves.hold(outcome.instant):
+                break
+            planner.refuse(outcome.instant)
+            outcome = planner.run(now)
+        else:
+            raise UnavailableError(f"no free instant was found in {DRAWS} tries", table=call.storage.uri)
+        held.update((outcome.instant,) if outcome.instant else ())
         made[:] = [(planner.kind.name, outcome)]
         if not outcome.chosen:
             planner.keep(now, outcome)
             return Published("", None, "")
         plan = encode(planner, outcome)
-        return Publication(planner.kind.action, State.REQUESTED, None, lambda _: plan)
+        return Publication(planner.kind.action, State.REQUESTED, outcome.instant, lambda _: plan)
 
-    published = call.moves(source).publish(decide)
-    return describe_outcome(*made[-1], published.instant) if published.instant else None
+    try:
+        published = moves.publish(decide)
+    finally:
+        for instant in held:
+            moves.let_go(instant)
+    name, outcome = made[-1]
+    if published.instant or outcome.notes:
+        return describe_outcome(name, outcome, published.instant or None)
+    return None
 
 
 def run_oldest(call: ServiceCall, kind: ServiceKind, execute: Execute) -> Commit | None:

@@ -41,6 +41,11 @@ class Candidate:
         return self.file_slice.partition_path
 
     @property
+    def group(self) -> tuple[str, str]:
+        """The file group: its partition path and its id."""
+        return self.partition_path, self.file_slice.file_id
+
+    @property
     def log_bytes(self) -> int:
         return sum(log.size_bytes for log in self.file_slice.logs)
 

@@ -178,7 +178,7 @@ def _run(
 
 def _carried_out(
     spark: SparkSession, written: DataFrame, settings: Mapping[str, str]
-) -> tuple[tuple[WriteStat, ...], list[str]]:
+) -> tuple[tuple[WriteStat, ...], list[str], Rejected]:
     current().stage("write files on Spark")
     with _settings(spark, settings), polled(tasks_of(spark)):
         # Statistics of files, not rows: a few hundred bytes for each file that was written.

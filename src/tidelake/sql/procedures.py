@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from tidelake.config import CLUSTERING_REGEX
 from tidelake.errors import InvalidError
+from tidelake.observe.freshness import ViewFreshness
 from tidelake.services.runs import RunSummary
 from tidelake.sql.call import Call, Value
 from tidelake.table import Table
@@ -194,8 +195,9 @@ def _run_compaction(given: Arguments) -> Iterable[Row]:
     table, op = given.table(), (given.text("op") or "").lower()
     options = _options(given.text("options"))
     stamp = given.text("timestamp")
+    strategy, threshold = given.text("strategy"), given.text("threshold")
     if op == "schedule":
-        made = table.schedule_compaction(options=options)
+        made = table.schedule_compaction(strategy=strategy, threshold=threshold, options=options)
         return [] if made is None else _compaction_rows(table, made)
     if op in ("run", "execute"):
         if stamp is not None:
@@ -206,7 +208,7 @@ def _run_compaction(given: Arguments) -> Iterable[Row]:
             done += _compaction_rows(table, commit.requested_time)
         return done
     if op in ("scheduleandexecute", "schedule_and_execute"):
-        commit = table.compact(options=options)
+        commit = table.compact(strategy=strategy, threshold=threshold, options=options)
         return [] if commit is None else _compaction_rows(table, commit.requested_time)
     raise InvalidError(f"op is {op!r}", value=op, hint="schedule, run or scheduleAndExecute")
 
@@ -358,6 +360,24 @@ _INVOLVED = Parameter("show_involved_partition", "boolean", "name the partitions
 _SAVEPOINT = Parameter("instant_time", "string", "the savepoint's write, by its requested time", required=True)
 _OPTIONS = Parameter("options", "string", "options of the service: key=value, with commas between")
 
+
+def _show_freshness(given: Arguments) -> Iterable[Row]:
+    report = given.table().freshness()
+    rows: list[Row] = [("", *_freshness_row(name, view)) for name, view in (("rt", report.rt), ("ro", report.ro))]
+    for each in report.partitions[: given.number("limit")]:
+        if each.path:
+            rows += [(each.path, *_freshness_row(name, view)) for name, view in (("rt", each.rt), ("ro", each.ro))]
+    return rows
+
+
+def _freshness_row(name: str, view: ViewFreshness) -> Row:
+    return (name, view.completion, view.freshness, view.completion_hwm, view.freshness_hwm)
+
+
+def _sync_catalog(given: Arguments) -> Iterable[Row]:
+    return sorted(given.table().sync_catalog(given.text("name")).items())
+
+
 _ALL = (
     Procedure(
         "help",
@@ -414,6 +434,8 @@ _ALL = (
             _PATH,
             Parameter("timestamp", "string", "with run: the instant of one plan; all that wait by default"),
             _OPTIONS,
+            Parameter("strategy", "string", "which file groups to take, such as event_time"),
+            Parameter("threshold", "string", "with event_time: compact the data before this time"),
         ),
         _COMPACTION_COLUMNS,
         _run_compaction,
@@ -539,6 +561,27 @@ _ALL = (
         (_TABLE, _SAVEPOINT, _PATH),
         _columns(rollback_savepoint_result=pa.bool_()),
         _rollback_to_savepoint,
+    ),
+    Procedure(
+        "show_freshness",
+        "up to which event time both views are complete, and how fresh they are; the table first, then its partitions",
+        (_TABLE, _PATH, _limit(1_000)),
+        _columns(
+            partition=pa.string(),
+            view=pa.string(),
+            completion=pa.timestamp("us", "UTC"),
+            freshness=pa.timestamp("us", "UTC"),
+            completion_hwm=pa.timestamp("us", "UTC"),
+            freshness_hwm=pa.timestamp("us", "UTC"),
+        ),
+        _show_freshness,
+    ),
+    Procedure(
+        "sync_catalog",
+        "keep completion and freshness as properties of a table in Spark's catalog; shows those that changed",
+        (_TABLE, _PATH, Parameter("name", "string", "the catalog's name of the table; by default the table's own")),
+        _columns(property=pa.string(), value=pa.string()),
+        _sync_catalog,
     ),
 )
 PROCEDURES: Mapping[str, Procedure] = {procedure.name: procedure for procedure in _ALL}

@@ -15,14 +15,18 @@ from tidelake.config import (
     CLUSTERING_STRATEGY,
     COMPACTION_PARTITIONS,
     COMPACTION_STRATEGY,
+    EVENT_TIME_POLICY,
+    EVENT_TIME_THRESHOLD,
     clean_options,
 )
 from tidelake.engine import LocalRunner, TaskRunner
 from tidelake.errors import InvalidError
+from tidelake.query import PointInTime
 from tidelake.services.audit import AuditReport, audit_table
 from tidelake.services.clean import Cleaner, CleanResult, CleanRun, clean, cleans_of
 from tidelake.services.clustering import cluster, run_clustering, schedule_clustering
 from tidelake.services.compaction import compact, run_compaction, schedule_compaction
+from tidelake.services.compaction.trigger import goes_by_event_time
 from tidelake.services.context import ServiceCall
 from tidelake.services.kinds import CLUSTERING, COMPACTION
 from tidelake.services.report import ServicePlan
@@ -105,6 +109,7 @@ class TableServices(TableHandle):
         *,
         dry_run: Literal[False] = False,
         strategy: str | Sequence[str] | None = None,
+        threshold: PointInTime | None = None,
         partitions: Sequence[str] | None = None,
         options: Mapping[str, str] | None = None,
     ) -> Commit | None: ...
@@ -115,6 +120,7 @@ class TableServices(TableHandle):
         *,
         dry_run: bool,
         strategy: str | Sequence[str] | None = None,
+        threshold: PointInTime | None = None,
         partitions: Sequence[str] | None = None,
         options: Mapping[str, str] | None = None,
     ) -> Commit | ServicePlan | None: ...
@@ -124,15 +130,17 @@ class TableServices(TableHandle):
         *,
         dry_run: bool = False,
         strategy: str | Sequence[str] | None = None,
+        threshold: PointInTime | None = None,
         partitions: Sequence[str] | None = None,
         options: Mapping[str, str] | None = None,
     ) -> Commit | ServicePlan | None:
         """Fold logs into new base files: plans that wait first, then what else there is. None if there is nothing to do.
 
         ``strategy`` names which file groups to take (``docs/services.md``); ``partitions`` takes those alone; ``options``
-        are those of the service. A dry run returns the plan and writes nothing.
+        are those of the service. ``strategy="event_time"`` compacts the data before ``threshold``
+        (``docs/event-time.md``). A dry run returns the plan and writes nothing.
         """
-        call = self._service_call(options, strategy, partitions)
+        call = self._compaction_call(options, strategy, threshold, partitions)
         if dry_run:
             return schedule_compaction(call, dry_run=True)
         with progress(f"compaction of {self.name}"):
@@ -142,11 +150,12 @@ class TableServices(TableHandle):
         self,
         *,
         strategy: str | Sequence[str] | None = None,
+        threshold: PointInTime | None = None,
         partitions: Sequence[str] | None = None,
         options: Mapping[str, str] | None = None,
     ) -> str | None:
         """Publish a plan for ``run_compaction``, here or elsewhere; returns its instant, None if there is nothing to do."""
-        plan = schedule_compaction(self._service_call(options, strategy, partitions))
+        plan = schedule_compaction(self._compaction_call(options, strategy, threshold, partitions))
         return None if plan is None else plan.instant
 
     def run_compaction(self, instant: str | None = None) -> Commit | None:
@@ -248,6 +257,23 @@ class TableServices(TableHandle):
         if condition is not None:
             given[CLUSTERING_FILTER.key] = condition
         return self._service_call(given, strategy, partitions, _CLUSTERING)
+
+    def _compaction_call(
+        self,
+        options: Mapping[str, str] | None,
+        strategy: str | Sequence[str] | None,
+        threshold: PointInTime | None,
+        partitions: Sequence[str] | None,
+    ) -> ServiceCall:
+        if threshold is None:
+            return self._service_call(options, strategy, partitions)
+        given = {**(options or {}), EVENT_TIME_THRESHOLD.key: str(threshold), EVENT_TIME_POLICY.key: "FIXED"}
+        call = self._service_call(given, "event_time" if strategy is None else strategy, partitions)
+        if not goes_by_event_time(call.config(self._source)):
+            raise InvalidError(
+                "a threshold is for a compaction by event time", value=str(threshold), hint="strategy='event_time'"
+            )
+        return call
 
     def compactions(self, limit: int | None = 20) -> tuple[RunSummary, ...]:
         """The compaction plans on the timeline, newest first, and how far each is; None for all."""

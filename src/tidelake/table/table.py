@@ -28,7 +28,7 @@ from tidelake.observe import (
     summarise,
     summary_html,
 )
-from tidelake.query import EventTime, PointInTime, ScanRequest, TableSource, table_schema
+from tidelake.query import PointInTime, ScanRequest, TableSource, table_schema
 from tidelake.query.explain import Explanation, explain_value
 from tidelake.schema import META_COLUMN_NAMES, ddl_to_arrow, spark_json_to_arrow
 from tidelake.services.clean import begin_mark
@@ -36,9 +36,9 @@ from tidelake.services.clustering import cluster_inline
 from tidelake.services.compaction import compact_inline
 from tidelake.services.cursor import begin_cursors
 from tidelake.storage import Storage, open_storage
+from tidelake.table.freshness import EventTime, TableFreshness
 from tidelake.table.handle import names_of, positive
 from tidelake.table.scan import Scan
-from tidelake.table.services import TableServices
 from tidelake.timeline import Timeline
 from tidelake.write import (
     SORTS,
@@ -47,7 +47,6 @@ from tidelake.write import (
     create,
     delete_partitions,
     key_columns,
-    make_txn,
     redone,
     rows_with,
     to_arrow,
@@ -61,12 +60,13 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=Commit | None)
 
 
-class Table(TableServices):
+class Table(TableFreshness):
     """A table in the Apache Hudi 1.x format. Made by ``open_table``.
 
     Every write takes ``metadata`` (texts that its commit keeps), ``txn`` (an application's name and the number of its
-    batch: a batch that was written before is recognised and not written again) and ``on_conflict`` (``"fail"``, or
-    ``"retry"`` to redo the write, within bounds, when another writer was first).
+    batch: a batch that was written before is recognised and not written again), ``watermark`` (the event time up
+    to which the input is complete with this write) and ``on_conflict`` (``"fail"``, or ``"retry"`` to redo the write, within
+    bounds, when another writer was first).
     """
 
     @property
@@ -126,10 +126,11 @@ class Table(TableServices):
         *,
         metadata: Mapping[str, str] | None = None,
         txn: tuple[str, int] | None = None,
+        watermark: EventTime | None = None,
         on_conflict: str = "fail",
     ) -> Commit:
         """Add rows as they are: no look-up, no deduplication."""
-        return self._write("insert", data, metadata, txn, on_conflict)
+        return self._write("insert", data, metadata, txn, watermark, on_conflict)
 
     def bulk_insert(
         self,
@@ -138,6 +139,7 @@ class Table(TableServices):
         sort: str | None = "partition",
         metadata: Mapping[str, str] | None = None,
         txn: tuple[str, int] | None = None,
+        watermark: EventTime | None = None,
         on_conflict: str = "fail",
     ) -> Commit:
         """Add many rows, without a look-up.
@@ -148,7 +150,7 @@ class Table(TableServices):
         """
         if sort is not None and sort not in SORTS:
             raise InvalidError(f"sort is {sort!r}, known are {', '.join(SORTS)} and None", value=sort)
-        return self._write("bulk_insert", data, metadata, txn, on_conflict, sort)
+        return self._write("bulk_insert", data, metadata, txn, watermark, on_conflict, sort)
 
     def upsert(
         self,
@@ -156,10 +158,11 @@ class Table(TableServices):
         *,
         metadata: Mapping[str, str] | None = None,
         txn: tuple[str, int] | None = None,
+        watermark: EventTime | None = None,
         on_conflict: str = "fail",
     ) -> Commit:
         """Update rows whose key the table has, by its merge rules, and insert the others."""
-        return self._write("upsert", data, metadata, txn, on_conflict)
+        return self._write("upsert", data, metadata, txn, watermark, on_conflict)
 
     def delete(
         self,
@@ -169,6 +172,7 @@ class Table(TableServices):
         unconditional: bool = False,
         metadata: Mapping[str, str] | None = None,
         txn: tuple[str, int] | None = None,
+        watermark: EventTime | None = None,
         on_conflict: str = "fail",
     ) -> Commit | None:
         """Delete rows by their keys (data with the key columns, or a list of values of a single key) or by a condition.
@@ -178,14 +182,16 @@ class Table(TableServices):
         """
         if (keys is None) == (filter is None):
             raise InvalidError("delete takes keys or a filter, and one of them")
-        request = self._request("delete_unconditional" if unconditional else "delete", metadata, txn)
+        request = self._request("delete_unconditional" if unconditional else "delete", metadata, txn, watermark)
         if _is_spark(keys) or (keys is None and self._spark is not None):
-            return self._told(lambda: self._delete_on_spark(keys, filter, request), request, on_conflict)
+            return self._told(
+                lambda: self._delete_on_spark(keys, filter, request) or self._said(request), request, on_conflict
+            )
 
         def once() -> Commit | None:
             doomed, known = self._rows_to_delete(keys, filter)
             if doomed.num_rows == 0:
-                return None
+                return self._said(request)
             return write(self._source.storage, self._clock, doomed, replace(request, known=known))
 
         return self._told(once, request, on_conflict)
@@ -196,10 +202,11 @@ class Table(TableServices):
         *,
         metadata: Mapping[str, str] | None = None,
         txn: tuple[str, int] | None = None,
+        watermark: EventTime | None = None,
         on_conflict: str = "fail",
     ) -> Commit:
         """Replace the content of every partition that the data has rows for."""
-        return self._write("insert_overwrite", data, metadata, txn, on_conflict)
+        return self._write("insert_overwrite", data, metadata, txn, watermark, on_conflict)
 
     def insert_overwrite_table(
         self,
@@ -207,10 +214,11 @@ class Table(TableServices):
         *,
         metadata: Mapping[str, str] | None = None,
         txn: tuple[str, int] | None = None,
+        watermark: EventTime | None = None,
         on_conflict: str = "fail",
     ) -> Commit:
         """Replace the content of the whole table."""
-        return self._write("insert_overwrite_table", data, metadata, txn, on_conflict)
+        return self._write("insert_overwrite_table", data, metadata, txn, watermark, on_conflict)
 
     def delete_partitions(
         self,
@@ -218,12 +226,13 @@ class Table(TableServices):
         *,
         metadata: Mapping[str, str] | None = None,
         txn: tuple[str, int] | None = None,
+        watermark: EventTime | None = None,
         on_conflict: str = "fail",
     ) -> Commit:
         """Empty these partitions, named by their paths (``day=2026-01-31``)."""
         if isinstance(partitions, str):
             raise InvalidError("partitions is a list of paths, not a text", value=partitions)
-        request = self._request("delete_partitions", metadata, txn)
+        request = self._request("delete_partitions", metadata, txn, watermark)
         paths = list(partitions)
         return self._told(
             lambda: delete_partitions(self._source.storage, self._clock, paths, request), request, on_conflict
@@ -261,10 +270,11 @@ class Table(TableServices):
         data: object,
         metadata: Mapping[str, str] | None,
         txn: tuple[str, int] | None,
+        watermark: EventTime | None,
         on_conflict: str,
         sort: str | None = None,
     ) -> Commit:
-        request = replace(self._request(operation, metadata, txn), sort=sort)
+        request = replace(self._request(operation, metadata, txn, watermark), sort=sort)
         storage, clock = self._source.storage, self._clock
         if _is_spark(data):
             from tidelake.spark.write import write_on_spark  # noqa: PLC0415 - an optional dependency
@@ -305,16 +315,6 @@ class Table(TableServices):
         typed = pa.table([_cast(wanted[name], rows.schema.field(name)) for name in by], names=by)
         found = (rows_with(batch, typed) for batch in rows.to_batches())
         return pa.Table.from_batches(found, schema=rows.schema), known
-
-    def _request(self, operation: str, metadata: Mapping[str, str] | None, txn: tuple[str, int] | None) -> WriteRequest:
-        return WriteRequest(
-            operation,
-            dict(metadata or {}),
-            self._file_options(),
-            self._source.config.event_time_field,
-            txn=make_txn(txn),
-            options=self._options,
-        )
 
 
 def open_table(

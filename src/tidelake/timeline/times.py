@@ -18,6 +18,8 @@ from tidelake.errors import CorruptError, InvalidError, UnavailableError
 LEAD_MS = 1_000
 WAIT_MS = 10_000
 _POLL_S = 0.05
+_FIRST_MS, _END_MS = -2_208_988_800_000, 7_289_654_400_000
+"""The years 1900 to 2200."""
 _DIGITS = re.compile(r"\d{8}(\d{6}(\d{3})?)?", re.ASCII)
 _ISO = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?\s*(Z|[+-]\d\d:?\d\d)?", re.ASCII
@@ -92,26 +94,36 @@ def as_instant(value: str | datetime | date, zone: tzinfo | None) -> str:
     return _from_iso(match, text, zone)
 
 
-def as_epoch_ms(value: int | str | datetime | date, zone: tzinfo | None) -> int:
-    """What a user may say for an event time, as an epoch time; a number is one already.
+def as_epoch_ms(value: object, zone: tzinfo | None = None) -> int:
+    """What a user may say for an event time, in milliseconds since the epoch; numbers are that already.
 
-    What names no zone stands in the table's; a table whose zone is LOCAL (None) has none that could be meant.
+    What names no zone stands in the one given, a table's; without one it is refused: no zone is ever guessed.
     """
-    if isinstance(value, int):
-        return value
-    text = str(value).strip()
-    match = _ISO.fullmatch(text)
-    says_zone = value.tzinfo is not None if isinstance(value, datetime) else match is not None and bool(match.group(8))
-    if zone is None and not says_zone:
+    if isinstance(value, int) and not isinstance(value, bool):
+        time_ms = value
+    elif isinstance(value, datetime) and value.tzinfo is not None:
+        time_ms = _epoch_ms(value)
+    else:
+        text = str(value).strip()
+        match = _ISO.fullmatch(text)
+        says_zone = not isinstance(value, (datetime, date)) and match is not None and match[8] is not None
+        if not says_zone and (zone is None or not isinstance(value, (str, datetime, date))):
+            raise InvalidError(
+                f"{value!r} is no event time of a known zone",
+                value=text,
+                hint='give a datetime with a zone, text such as "2026-01-31T12:00:00Z", or milliseconds since 1970',
+            )
+        stands_in = timezone.utc if says_zone else zone
+        # A second stands for its beginning, as a threshold does, and not for its end, as an instant does.
+        said = text + "000" if len(text) == 14 and _DIGITS.fullmatch(text) else value
+        time_ms = parse_instant(as_instant(said, stands_in), stands_in)  # type: ignore[arg-type]
+    if not _FIRST_MS <= time_ms < _END_MS:
         raise InvalidError(
-            f"{text!r} names no zone, and the table's timeline has the zone LOCAL",
-            value=text,
-            hint="give an offset, as in 2026-01-31T12:00:00Z",
+            f"the event time {value!r} is outside the years 1900 to 2200",
+            value=str(value),
+            hint="numbers are milliseconds",
         )
-    if _DIGITS.fullmatch(text) and len(text) == 14:
-        value = text + "000"
-    stands_in = timezone.utc if says_zone else zone
-    return parse_instant(as_instant(value, stands_in), stands_in)
+    return time_ms
 
 
 def _from_iso(match: re.Match[str], text: str, zone: tzinfo | None) -> str:

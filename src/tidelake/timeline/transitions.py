@@ -208,6 +208,18 @@ class Transitions:
             return drawn
         raise self._no_free_instant()
 
+    def hold(self, instant: str) -> bool:
+        """Take an instant that was not drawn, as a write takes its own; False if another process is taking it."""
+        try:
+            self._storage.put_if_absent(f"{HEARTBEAT_DIR}/{instant}", b"")
+        except AlreadyExistsError:
+            return False
+        return True
+
+    def let_go(self, instant: str) -> None:
+        """Take the hold back: the instant is on the timeline by now, or never will be."""
+        self._storage.delete(f"{HEARTBEAT_DIR}/{instant}")
+
     def _no_free_instant(self) -> UnavailableError:
         return UnavailableError(f"no free instant time was found in {DRAWS} tries", table=self._storage.uri)
 

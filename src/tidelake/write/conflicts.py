@@ -59,14 +59,54 @@ def check_conflicts(
     now: Timeline,
     reader: TimelineReader,
     keys: KeyChecks,
+    mine: str | None = None,
 ) -> None:
-    """Raise ConflictError if a write that completed since ``start``, or a pending clustering, is in the way."""
+    """Raise ConflictError if a write that completed since ``start``, or a pending clustering, is in the way.
+
+    ``mine`` is the write's own instant: compactions that were planned since it began, at a later instant, may be in its way.
+    """
     check_undone(start, now, reader)
     before = {i.requested_time for i in start.completed_writes}
     for instant in now.completed_writes:
         if instant.requested_time not in before:
             _check_completed(footprint, instant, reader.commit(instant), keys)
     _check_clustering(footprint, now, reader)
+    if mine is not None:
+        check_leftovers(footprint, mine, now, reader)
+
+
+def check_leftovers(footprint: Footprint, mine: str, now: Timeline, reader: TimelineReader) -> None:
+    """Raise ConflictError if an exact compaction was planned at a later instant, while this write was under way.
+
+    What it leaves in logs carries its own instant, and would be read after the logs of this write, which completes later.
+    """
+    for instant in now.instants:
+        if instant.requested_time <= mine or instant.pending_action != "compaction":
+            continue
+        for partition, file_id in _groups_with_leftovers(instant, reader):
+            if footprint.group(partition, file_id) in footprint.groups:
+                raise ConflictError(
+                    f"an exact compaction was planned at {instant.requested_time}, after this write began, and keeps later "
+                    f"events of the file group {file_id}",
+                    instant=instant.requested_time,
+                    hint="redo the write",
+                )
+
+
+def _groups_with_leftovers(instant: Instant, reader: TimelineReader) -> set[tuple[str, str]]:
+    """The groups of a compaction that may have, or have, logs of its own: by its plan, and by what it did."""
+    found: set[tuple[str, str]] = set()
+    try:
+        plan = reader.record(CompactionPlan, instant.requested_file_name)
+        marks = decode_event_marks(plan.extra_metadata)
+        if marks is not None and marks.is_exact:
+            found = {(op.partition_path or "", op.file_id or "") for op in plan.operations or ()}
+    except NotFoundError:
+        pass  # withdrawn, or archived, since the timeline was read
+    if instant.is_completed:
+        stats = reader.commit(instant).stats
+        found |= {(stat.partition_path or "", stat.file_id or "") for stat in stats if is_log(stat)}
+    return found
 
 
 def check_split(footprint: Footprint, instant: str, now: Timeline, reader: TimelineReader) -> None:

@@ -24,6 +24,8 @@ from tidelake.errors import InvalidError, UnsupportedError
 from tidelake.filegroup import FileSlice
 from tidelake.filegroup.listing import list_partitions
 from tidelake.format.commit_metadata import WRITER_KEY, WriteStat
+from tidelake.format.event_marks import DEFAULT_INPUT, WATERMARK_PREFIX
+from tidelake.format.freshness_marks import INCOMING_MAX_KEY, INCOMING_MIN_KEY, OWN_PREFIXES
 from tidelake.index import key_hashes
 from tidelake.merge import Outcome, merge_spec, resolve_spec
 from tidelake.query import TableSource, table_schema
@@ -34,7 +36,7 @@ from tidelake.timeline import Timeline
 from tidelake.write.blanks import may_have_blanks
 from tidelake.write.conflicts import Footprint, KeyChecks, clustered_groups, is_base, is_new_base
 from tidelake.write.context import FileOptions, WriteContext
-from tidelake.write.files import open_markers, put_markers
+from tidelake.write.files import event_bounds, open_markers, put_markers
 from tidelake.write.lookup import revived_key, slice_of, with_unsettled
 from tidelake.write.moves import route
 from tidelake.write.partition import PartitionTask, PlannedFile, has_any_key, places_of, plan_partition, stored_keys
@@ -77,9 +79,13 @@ class WriteRequest:
     known: Timeline | None = None
     """The timeline as of which the rows were read from the table (a delete's), so that later changes conflict."""
     txn: Txn | None = None
+    watermark: int | None = None
+    """The event time, in milliseconds, up to which the writer's input is complete, as it declares."""
     sort: str | None = None
     """How a bulk insert sorts: see ``SORTS``; None is not at all."""
     options: WriterOptions = field(default_factory=WriterOptions)
+    incoming: tuple[int, int] | None = None
+    """The least and greatest event time of the rows, where statistics of files do not tell."""
 
 
 def write(storage: Storage, clock: Clock, data: object, request: WriteRequest) -> Commit:
@@ -137,6 +143,18 @@ def delete_partitions(storage: Storage, clock: Clock, partitions: Sequence[str],
         return transaction.commit((), footprint, extra_metadata(context, request), replaced)
 
     return in_transaction(start_of(source, clock, request), retire)
+
+
+def declare(storage: Storage, clock: Clock, request: WriteRequest) -> Commit:
+    """A commit of no files: it says what the request does."""
+    source = TableSource.load(storage)
+    schema = table_schema(source).declared
+
+    def say(transaction: Transaction) -> Commit:
+        context = context_of(source, schema, transaction, request)
+        return transaction.commit((), footprint_of([], {}), extra_metadata(context, request))
+
+    return in_transaction(start_of(source, clock, request), say)
 
 
 def start_of(source: TableSource, clock: Clock, request: WriteRequest) -> WriteStart:
@@ -206,6 +224,7 @@ def _write(
     numbers = [here for _, here in parts]
     if request.operation in LOOKED_UP and _is_logged(source.config) and rows.nbytes <= ARRANGED_BYTES:
         rows, numbers = arranged(storage, context, tasks, rows, numbers)
+    request = with_incoming(context, request, rows)
     stats = _run(storage, context, tasks, [partial(chosen, rows, here, request) for here in numbers], outcome)
     rejected = stage_rejects(storage, context.config, context.instant, "0", outcome)
     replaced = {p: tuple(s.file_id for s in found) for p, found in slices.items() if found} if replacing else {}
@@ -364,12 +383,24 @@ def footprint_of(
     return replace(empty, groups=frozenset(empty.group(*group) for group in groups))
 
 
+def with_incoming(context: WriteContext, request: WriteRequest, rows: pa.Table) -> WriteRequest:
+    """The request with the event times that come in, for a copy-on-write: statistics there are of whole files."""
+    low, high = (None, None) if _is_logged(context.config) else event_bounds(rows, context)
+    return request if low is None or high is None else replace(request, incoming=(low, high))
+
+
 def extra_metadata(context: WriteContext, request: WriteRequest) -> dict[str, str]:
-    """What the commit says beside its files: the caller's metadata, the schema, and our mark."""
-    for own in ("schema", TXN_KEY, WRITER_KEY):
-        if own in request.extra_metadata:
+    """What the commit says beside its files: the caller's metadata, the schema, our mark, and event times."""
+    for own in request.extra_metadata:
+        if own in ("schema", TXN_KEY, WRITER_KEY) or own.startswith(OWN_PREFIXES):
             raise InvalidError(f"the metadata key {own!r} is the table's own", value=own)
-    return {**request.extra_metadata, "schema": context.schema_text, WRITER_KEY: context.instant}
+    told = {}
+    if request.watermark is not None:
+        name = DEFAULT_INPUT if request.txn is None else request.txn.app
+        told[f"{WATERMARK_PREFIX}{name}"] = str(request.watermark)
+    if request.incoming is not None:
+        told.update(zip((INCOMING_MIN_KEY, INCOMING_MAX_KEY), map(str, request.incoming), strict=True))
+    return {**request.extra_metadata, **told, "schema": context.schema_text, WRITER_KEY: context.instant}
 
 
 def _key_check(storage: Storage, fresh: Sequence[WriteStat], is_global: bool) -> Callable[[WriteStat], str | None]:

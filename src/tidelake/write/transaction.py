@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tidelake._clock import Clock
 from tidelake.config import TableConfig, WriterOptions
@@ -21,6 +21,8 @@ from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadat
 from tidelake.format.names import State, TimelineName
 from tidelake.format.plans import RequestedReplaceMetadata
 from tidelake.locking import Lock, make_lock
+from tidelake.query import TableSource
+from tidelake.query.freshness import marks_of_commit
 from tidelake.storage import Storage
 from tidelake.timeline import Instant, Timeline, TimelineReader
 from tidelake.timeline.claim import alive_since_ms
@@ -188,12 +190,13 @@ class Transaction:
                 earlier = find_repeat(self._txn, timeline, self._reader, self._schema_known)
                 if earlier is not None:
                     raise _RepeatedError(earlier)
-            check_conflicts(footprint, self._known or self.start, timeline, self._reader, keys)
+            check_conflicts(footprint, self._known or self.start, timeline, self._reader, keys, self.instant)
             if self._config.is_exact:
                 check_split(footprint, self.instant, timeline, self._reader)
             check_schema(extra.get("schema"), self._schema_known, timeline, self._reader)
             retire_metadata_table(self._storage, self._clock)
-            return Publication(self._action, State.COMPLETED, self.instant, lambda _: DECODED.encode(metadata, _SYNC))
+            told = self._with_freshness(metadata, timeline)
+            return Publication(self._action, State.COMPLETED, self.instant, lambda _: DECODED.encode(told, _SYNC))
 
         self._stats = stats
         published = self._moves.publish(decide)
@@ -234,6 +237,14 @@ class Transaction:
         if self._action == "replacecommit":
             return ReplaceCommitMetadata(by_partition, False, dict(extra), 1, self._operation, dict(replaced or {}))
         return CommitMetadata(by_partition, False, dict(extra), 1, self._operation)
+
+    def _with_freshness(self, metadata: CommitMetadata, timeline: Timeline) -> CommitMetadata:
+        """The commit with the completion and freshness that the table has with it, on the timeline of its turn."""
+        if self._config.event_time_field is None:
+            return metadata
+        source = TableSource(self._storage, self._config, timeline, self._reader)
+        marks = marks_of_commit(source, self._clock.now_ms(), self.instant, metadata)
+        return replace(metadata, extra_metadata={**(metadata.extra_metadata or {}), **marks})
 
     def _reconcile(self, stats: tuple[WriteStat, ...]) -> None:
         """Delete files of this instant that the statistics do not name."""

@@ -13,6 +13,7 @@ from tidelake._clock import Clock
 from tidelake.config import TableConfig
 from tidelake.errors import ConflictError, InvalidError, UnsupportedError
 from tidelake.locking import Lock
+from tidelake.query.high_marks import keep_commits_marks
 from tidelake.storage import Storage
 from tidelake.timeline import Instant, Timeline, TimelineReader, load_timeline
 from tidelake.write.conflicts import SERVICES
@@ -34,6 +35,8 @@ def undo(storage: Storage, config: TableConfig, clock: Clock, requested_time: st
     def check(completed: Instant, now: Timeline) -> None:
         _refuse_services(completed, reader)
         _refuse_dependents(completed, now)
+        if config.event_time_field is not None:
+            keep_commits_marks(storage, [reader.commit(completed)])
         retire_metadata_table(storage, clock)
 
     return rollback(storage, config, clock, target, lock, check)

@@ -183,7 +183,7 @@ def test_state_of_another_version_is_not_believed(monkeypatch: pytest.MonkeyPatc
     """What a later Tidelake wrote is passed over."""
     _, _, storage = written()
     save(storage)
-    monkeypatch.setattr("tidelake.filegroup.state_codec.VERSION", 2)
+    monkeypatch.setattr("tidelake.filegroup.state_codec.VERSION", 99)
     assert loaded(storage) is None
 
 
@@ -427,3 +427,21 @@ def test_state_encoded_twice_is_the_same() -> None:
     source = TableSource.load(storage)
     one = build_state(storage, source.config, source.timeline, source.reader)
     assert encode_state(one) == encode_state(decode_state(encode_state(one), one.identity))
+
+
+def test_state_group_that_was_replaced_while_its_compaction_waited_does_not_come_back() -> None:
+    """The compaction completes after the overwrite, and its base file is nobody's: in a listing, and in the state."""
+    clock = ManualClock()
+    table = make(clock)
+    table.upsert(rows((1, "a", 1)))
+    table.upsert(rows((1, "b", 2)))
+    instant = table.schedule_compaction()
+    table.insert_overwrite(rows((1, "c", 3)))
+    save(storage_of(table))
+    table.run_compaction(instant)
+    for info in states(storage_of(table))[1:]:
+        storage_of(table).delete(info)
+    source = TableSource.load(storage_of(table))
+    stored = load_state(storage_of(table), source.config, source.timeline, source.reader)
+    assert shown(stored) == listed(storage_of(table))
+    assert len(listed(storage_of(table))) == 1

@@ -12,11 +12,16 @@ import tidelake as tl
 from exact_world import OPTIONS, SCHEMA, ExactWorld, create_exact, events, plan_exact
 from tidelake.errors import ConflictError, InvalidError, UnsupportedError
 from tidelake.format.commit_metadata import WriteStat
+from tidelake.format.event_marks import EventTimeMarks
 from tidelake.format.names import parse_log_name
-from tidelake.query import TableSource
+from tidelake.query import TableSource, plan_slices
+from tidelake.services.compaction.exact import compact_exact, exact_job
+from tidelake.services.execution import Executing, Token, write_context
 from tidelake.services.report import ServicePlan
 from tidelake.storage import FaultyStorage, MemoryStorage, SimulatedCrash
 from tidelake.testing import ManualClock
+from tidelake.timeline.claim import Claim
+from tidelake.write import Commit
 from unit.services.hand_made import archive
 
 SEED = os.environ.get("TIDELAKE_SEED", "1")
@@ -27,7 +32,7 @@ def last_commit(world: ExactWorld) -> dict[str, str]:
     return dict(source.reader.commit(source.timeline.completed_writes[-1]).extra_metadata or {})
 
 
-def logs_of(commit: tl.Commit | None) -> list[WriteStat]:
+def logs_of(commit: Commit | None) -> list[WriteStat]:
     assert commit is not None
     return [s for s in commit.stats if parse_log_name((s.path or "").rpartition("/")[2])]
 
@@ -119,7 +124,7 @@ def test_exact_rows_of_a_base_after_the_threshold_go_back_to_the_log() -> None:
     """A plain compaction folded a later version in: an exact one takes it out again, and says what was lost."""
     world = ExactWorld()
     world.upsert((2, "one", 1), (2, "nine", 9), (4, "x", 2))
-    world.open().compact()
+    world.open().compact(strategy="unbounded")
     assert world.rows("read_optimized") == {2: ("nine", 9), 4: ("x", 2)}
     world.upsert((4, "y", 8))
     world.compact(5)
@@ -269,26 +274,44 @@ def test_exact_leftovers_are_found_by_the_next_plan() -> None:
     """The partitions in which a compaction leaves logs are looked at by the next one; the others are not."""
     world = ExactWorld()
     world.upsert((2, "one", 1), (2, "nine", 9), (3, "x", 1))
-    world.compact(5)
+    assert world.schedule_and_run(5) is not None
     table = world.open()
-    dry = table.compact(dry_run=True)
+    dry = table.compact(dry_run=True, threshold="1970-01-01T00:01:00Z")
     assert isinstance(dry, ServicePlan)
     assert dry.partition_source == "incremental"
     assert [op.partition_path for op in dry.operations] == ["day=d0"]
     assert table.audit_services().is_clean
-    world.compact(20)
-    assert world.open().schedule_compaction() is None
+    assert world.schedule_and_run(6) is None, "nothing of what is left is before it"
     assert world.open().audit_services().is_clean
+    assert world.schedule_and_run(20) is not None
+    assert world.rows("read_optimized") == world.rows()
+    assert world.open().schedule_compaction(strategy="unbounded") is None
+    assert world.open().audit_services().is_clean
+
+
+def test_exact_table_compacts_by_event_time_whatever_else_is_asked_for() -> None:
+    """Only ``unbounded``, by its name, folds later events in; other strategies filter what the event time chooses."""
+    threshold = {"hoodie.compaction.event.time.threshold": "1970-01-01T00:00:05Z"}
+    for asked in ({}, {"strategy": "bounded_io"}, {"partitions": ["day=d0"]}):
+        world = ExactWorld()
+        world.upsert((2, "one", 1), (2, "nine", 9), (3, "x", 1))
+        with pytest.raises(InvalidError, match="threshold"):
+            world.open().compact(**asked)  # type: ignore[call-overload]
+        assert world.open().compact(options=threshold, **asked) is not None  # type: ignore[call-overload]
+        expected = {2: ("one", 1)} if "partitions" in asked else {2: ("one", 1), 3: ("x", 1)}
+        assert world.rows("read_optimized") == expected
+    assert world.open().compact(strategy="unbounded") is not None
+    assert world.rows("read_optimized") == world.rows() == {2: ("nine", 9), 3: ("x", 1)}
 
 
 def test_exact_leftovers_of_an_archived_compaction_are_found_by_the_next_plan() -> None:
     world = ExactWorld()
     world.upsert((2, "one", 1), (2, "nine", 9), (3, "x", 1))
-    world.compact(5)
+    world.schedule_and_run(5)
     instants = [i.requested_time for i in world.open().timeline.instants]
     world.upsert((5, "y", 1))
     archive(world, instants)  # type: ignore[arg-type]
-    dry = world.open().compact(dry_run=True)
+    dry = world.open().compact(dry_run=True, threshold="1970-01-01T00:01:00Z")
     assert isinstance(dry, ServicePlan)
     assert sorted(op.partition_path for op in dry.operations) == ["day=d0", "day=d1"]
     assert world.rows() == {2: ("nine", 9), 3: ("x", 1), 5: ("y", 1)}
@@ -366,13 +389,17 @@ def test_exact_random_histories_keep_both_views(number: int) -> None:
     choice = random.Random(f"{SEED}/{number}")
     world = ExactWorld(options={"hoodie.logfile.data.block.format": choice.choice(["avro", "parquet"])})
     model = Model()
+    has_deletes = number > 1
+    every: list[Event] = []
     threshold = 0
     for step in range(10):
-        batch = [made_event(choice, f"{step}.{n}") for n in range(choice.randrange(1, 7))]
+        share = 0.2 if has_deletes else 0
+        batch = [made_event(choice, f"{step}.{n}", share) for n in range(choice.randrange(1, 7))]
         unique = {(e[0], e[2]): e for e in batch}  # what wins of one time in one batch is another test's
         world.upsert(*unique.values())
         model.write(list(unique.values()))
-        if choice.random() < 0.3 and world.rows():
+        every += unique.values()
+        if has_deletes and choice.random() < 0.3 and world.rows():
             key = choice.choice(sorted(world.rows()))
             model.write([(key, "", world.rows()[key][1], True)])
             world.table.delete([key])
@@ -380,19 +407,28 @@ def test_exact_random_histories_keep_both_views(number: int) -> None:
         if choice.random() < 0.6:
             threshold += choice.randrange(4)
             before = world.rows()
-            if world.compact(threshold) is None:
-                continue
+            # Plans by the strategy, which takes no group in which nothing is before the threshold, and plans of all.
+            done = world.schedule_and_run(threshold) if number % 2 else world.compact(threshold)
+            assert done is not None or not any(event[2] < threshold for event in model.log)
             model.compact(threshold)
             assert world.rows() == before == model.snapshot(), (SEED, number, step)
             assert world.rows("read_optimized") == model.base, (SEED, number, step)
+            if not has_deletes:
+                assert model.base == latest_of([event for event in every if event[2] < threshold])
     assert world.open().audit_services().is_clean
 
 
 Event = tuple[int, str, int, bool]
 
 
-def made_event(choice: random.Random, name: str) -> Event:
-    return choice.randrange(5), name, choice.randrange(1, 14), choice.random() < 0.2
+def made_event(choice: random.Random, name: str, deletes: float) -> Event:
+    return choice.randrange(5), name, choice.randrange(1, 14), choice.random() < deletes
+
+
+def latest_of(some: list[Event]) -> dict[int, tuple[str, int]]:
+    """Of all events of a key the latest, and of equal times the one that came last."""
+    by_time = sorted(some, key=lambda event: event[2])
+    return {key: (name, ts) for key, name, ts, _ in by_time}
 
 
 class Model:
@@ -426,3 +462,24 @@ class Model:
                 if not is_deleted:
                     shown[key] = (name, ts)
         return shown
+
+
+def test_exact_task_that_ends_after_its_plan_was_carried_out_leaves_no_file() -> None:
+    """A straggler's leftover log would be read as well, since names decide what is visible."""
+    world = ExactWorld()
+    world.upsert((2, "one", 1), (2, "nine", 9))
+    planned = str(world.plan(5))
+    source = TableSource.load(world.storage)
+    slices = list(source.view().slices())
+    claim = Claim(planned, 1, "straggler")
+    executing = Executing(source, planned, b"", claim, Token.of(claim))
+    context = write_context(world.open()._service_call(None), executing)
+    marks = EventTimeMarks(5_000, "FIXED", "COVERING", True, "ts", "s", True)
+    job = exact_job(plan_slices(source, slices).only(()), context, claim, executing.token, marks)
+    world.open().run_compaction(planned)
+    files, expected = world.files(), world.rows()
+    for file_slice in slices:
+        with pytest.raises(ConflictError, match="carried out"):
+            compact_exact(job, world.storage, file_slice, 7)
+    assert world.files() == files
+    assert world.rows() == expected

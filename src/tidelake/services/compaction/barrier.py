@@ -61,6 +61,11 @@ class GroupTimes:
     """Requested times of the writes under way that may touch the group; asked for exact tables alone."""
 
     @property
+    def planned_after(self) -> str:
+        """A P that is not after this time takes nothing of the group."""
+        return max(self.base_instant, self.early[0] if self.early else "")
+
+    @property
     def last_early(self) -> str:
         """The completion of the last log with an event before T; empty if it is the base file alone that has to be split."""
         return self.early[-1] if self.early else ""
@@ -114,9 +119,9 @@ def taken_times(times: TableTimes, groups: Iterable[GroupTimes]) -> frozenset[st
     return frozenset(taken).union(*(group.carried for group in groups))
 
 
-def spans_of(groups: Iterable[GroupTimes]) -> list[Span]:
-    """Rule 6: the writes within which P must not lie."""
-    return sorted({span for group in groups for span in group.spans})
+def spans_of(groups: Iterable[GroupTimes]) -> list[tuple[Span, str]]:
+    """Rule 6: the writes within which P must not lie, each with the time up to which its group is not planned anyway."""
+    return sorted({(span, group.planned_after) for group in groups for span in group.spans})
 
 
 def is_begun_before(group: GroupTimes, instant: str) -> bool:
@@ -151,7 +156,7 @@ class Allowed:
         start = max(floor, self.bound.time)
         found = next_instant(start) if start else self._upper
         while found <= self._upper:
-            moved = self._beyond(found, lambda span: next_instant(span[1]))
+            moved = self._beyond(found, lambda span, _: next_instant(span[1]))
             if moved == found:
                 if found not in self._taken:
                     return found
@@ -163,7 +168,7 @@ class Allowed:
         """The greatest allowed instant that is not after a time."""
         found = min(ceiling, self._upper)
         while found > self.bound.time:
-            moved = self._beyond(found, lambda span: span[0])
+            moved = self._beyond(found, lambda span, since: max(span[0], since))
             if moved == found:
                 if found not in self._taken:
                     return found
@@ -171,9 +176,12 @@ class Allowed:
             found = moved
         return None
 
-    def _beyond(self, instant: str, edge: Callable[[Span], str]) -> str:
+    def _beyond(self, instant: str, edge: Callable[[Span, str], str]) -> str:
         """An instant that lies within a write is moved to the write's edge."""
-        return next((edge(span) for span in self._spans if span[0] < instant <= span[1]), instant)
+        for span, since in self._spans:
+            if span[0] < instant <= span[1] and instant > since:
+                return edge(span, since)
+        return instant
 
 
 @dataclass(frozen=True, slots=True)

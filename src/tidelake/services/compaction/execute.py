@@ -6,28 +6,33 @@ Rows keep their commit times: a compaction delivers nothing to incremental reade
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from tidelake._progress import current
-from tidelake.config import COMPACT_INLINE, COMPACTION_STRATEGY, TableType
+from tidelake.config import COMPACT_INLINE, TableType
 from tidelake.errors import InvalidError, MissingFileError, TidelakeError
 from tidelake.filegroup import BaseFile, FileSlice, LogFile
 from tidelake.filegroup.listing import list_partitions
 from tidelake.format.avro_record import decode_record
 from tidelake.format.commit_metadata import CommitMetadata, WriteStat
-from tidelake.format.event_marks import SplitCounts, decode_event_marks
+from tidelake.format.event_marks import ROWS_AFTER_KEY, SplitCounts, decode_event_marks
 from tidelake.format.names import BaseFileName, parse_base_name, parse_log_name
 from tidelake.format.plans import CompactionOperation, CompactionPlan
 from tidelake.format.tombstone_marks import encode_tombstones
 from tidelake.merge import Outcome as MergeOutcome
 from tidelake.query import ScanPlan, TableSource, plan_slices, read_slice
+from tidelake.schema.event_time import ms_to_stored, stored_numbers
+from tidelake.services.compaction.event_plan import EventTimePlanner
 from tidelake.services.compaction.exact import compact_exact, exact_job
-from tidelake.services.compaction.plan import CompactionPlanner, encode_plan
-from tidelake.services.compaction.strategies import HUDI_NAMES
+from tidelake.services.compaction.plan import CompactionPlanner, encode_event_plan, encode_plan
+from tidelake.services.compaction.thresholds import EventTimeConfig, finder_of
 from tidelake.services.compaction.tombstones import kept_tombstones, tombstone_names
-from tidelake.services.compaction.trigger import compaction_due
+from tidelake.services.compaction.trigger import compaction_due, compaction_strategy, strategy_name
 from tidelake.services.context import ServiceCall
 from tidelake.services.execution import (
     Done,
@@ -44,7 +49,6 @@ from tidelake.services.kinds import COMPACTION
 from tidelake.services.planner import Outcome
 from tidelake.services.report import ServicePlan
 from tidelake.services.schedule import run_oldest, run_waiting, schedule
-from tidelake.services.strategy import make_strategy
 from tidelake.storage import Storage
 from tidelake.timeline.claim import Claim
 from tidelake.write.base_stream import encode_base_stream
@@ -82,7 +86,10 @@ def compact(call: ServiceCall) -> Commit | None:
 
 
 def _encoded(planner: CompactionPlanner, outcome: Outcome) -> bytes:
-    return encode_plan(outcome, COMPACTION_STRATEGY.of(planner.config.options)).encode(_SYNC)
+    strategy = strategy_name(planner.config)
+    if isinstance(planner, EventTimePlanner) and planner.marks is not None:
+        return encode_event_plan(outcome, strategy, planner.marks).encode(_SYNC)
+    return encode_plan(outcome, strategy).encode(_SYNC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,8 @@ class CompactionJob:
     context: WriteContext
     claim: Claim
     token: Token
+    threshold_ms: int | None = None
+    """Of a compaction by event time: rows at or after it are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +112,8 @@ class CompactedSlice:
     rejected: Rejected
     tombstones: Mapping[str, str]
     """Logs of deletes that are kept, with the instant of the newest in each."""
+    rows_after: int = 0
+    """Rows of the base file at or after the threshold."""
 
 
 def compact_slice(job: CompactionJob, storage: Storage, file_slice: FileSlice, attempt: int) -> CompactedSlice:
@@ -118,7 +129,8 @@ def compact_slice(job: CompactionJob, storage: Storage, file_slice: FileSlice, a
     put_markers(storage, context.instant, job.token.marker_number(attempt), files)
     is_told = context.has_clocks or bool(logs)
     outcome = MergeOutcome()
-    batches = read_slice(storage, job.scan, file_slice, outcome=outcome if is_told else None)
+    after = RowsAfter(context, job.threshold_ms)
+    batches = after.counted(read_slice(storage, job.scan, file_slice, outcome=outcome if is_told else None))
     made = encode_base_stream(context, name, batches, job.scan.schema)
     nothing = job.scan.schema.empty_table()
     stats: list[WriteStat] = []
@@ -139,7 +151,26 @@ def compact_slice(job: CompactionJob, storage: Storage, file_slice: FileSlice, a
         total_log_size_compacted=sum(log.size_bytes for log in file_slice.logs),
         total_log_blocks=len(file_slice.logs),
     )
-    return CompactedSlice((compacted, *stats), rejected, born)
+    return CompactedSlice((compacted, *stats), rejected, born, after.count)
+
+
+class RowsAfter:
+    """Counts the rows at or after a threshold as they stream by; none is asked for where there is no threshold."""
+
+    def __init__(self, context: WriteContext, threshold_ms: int | None) -> None:
+        self._field = context.event_time_field
+        self._unit = context.config.event_time_unit
+        self._threshold_ms = threshold_ms
+        self.count = 0
+
+    def counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The same batches."""
+        for batch in batches:
+            if self._threshold_ms is not None and self._field is not None:
+                column = batch.column(self._field)
+                least = ms_to_stored(self._threshold_ms, column.type, self._unit)
+                self.count += pc.sum(pc.greater_equal(stored_numbers(column), least)).as_py() or 0
+            yield batch
 
 
 def compact_inline(call: ServiceCall) -> None:
@@ -162,7 +193,12 @@ def compact_inline(call: ServiceCall) -> None:
 def compaction_planner(call: ServiceCall, source: TableSource) -> CompactionPlanner:
     """The planner that the table's and the call's options ask for."""
     config = call.config(source)
-    return CompactionPlanner(config, make_strategy(COMPACTION_STRATEGY.of(config.options), HUDI_NAMES))
+    strategy = compaction_strategy(config)
+    finder = finder_of(strategy)
+    if finder is None:
+        return CompactionPlanner(config, strategy)
+    drawn = call.moves(source).generator.draw(source.timeline.greatest_time)
+    return EventTimePlanner(EventTimeConfig(config.table, config.options, config.now, source), strategy, finder, drawn)
 
 
 def _execute(call: ServiceCall, instant: str) -> Commit:
@@ -197,11 +233,13 @@ def _work(call: ServiceCall, executing: Executing) -> Done:
         stats = [stat for each in done for stat in each.stats]
         extra |= sum((each.counts for each in done), SplitCounts()).encode()
     else:
-        job = CompactionJob(scan, context, executing.claim, executing.token)
-        compacted = call.runner.run(call.storage, partial(compact_slice, job), slices, sizes)
-        stats = [stat for each in compacted for stat in each.stats]
-        extra |= rejected_together(each.rejected for each in compacted).metadata
-        extra |= encode_tombstones({path: born for each in compacted for path, born in each.tombstones.items()})
+        threshold_ms = None if marks is None else marks.threshold_ms
+        job = CompactionJob(scan, context, executing.claim, executing.token, threshold_ms)
+        made = call.runner.run(call.storage, partial(compact_slice, job), slices, sizes)
+        stats = [stat for each in made for stat in each.stats]
+        extra |= {} if marks is None else {ROWS_AFTER_KEY: str(sum(each.rows_after for each in made))}
+        extra |= rejected_together(each.rejected for each in made).metadata
+        extra |= encode_tombstones({path: born for each in made for path, born in each.tombstones.items()})
     current().stage("commit")
     return Done(tuple(stats), CommitMetadata(by_partition(stats), True, extra, 1, "COMPACT"))
 

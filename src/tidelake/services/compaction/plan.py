@@ -7,10 +7,12 @@ the head that publishes it, so no log can complete in between.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from tidelake._limits import MIB
 from tidelake.filegroup import FileSlice
-from tidelake.format.plans import CompactionOperation, CompactionPlan
+from tidelake.format.event_marks import EventTimeMarks
+from tidelake.format.plans import CompactionOperation, CompactionPlan, EventTimeOperation, EventTimePlan
 from tidelake.query import TableSource, table_schema
 from tidelake.query.snapshot import is_base_only
 from tidelake.services.kinds import COMPACTION, MARK, SOURCE
@@ -38,6 +40,17 @@ def encode_plan(outcome: Outcome, strategy: str) -> CompactionPlan:
     extra = {MARK: "1", SOURCE: outcome.window.source, "tidelake.strategy": strategy}
     operations = tuple(_operation(candidate) for candidate in outcome.chosen)
     return CompactionPlan(operations, extra, PLAN_VERSION, None, False, tuple(outcome.left))
+
+
+def encode_event_plan(outcome: Outcome, strategy: str, marks: EventTimeMarks) -> EventTimePlan:
+    """The plan of a compaction by event time: it also says for which threshold, and which instant base files carry."""
+    plain = encode_plan(outcome, strategy)
+    operations = tuple(
+        EventTimeOperation(**asdict(operation), next_base_instant_time=outcome.instant)
+        for operation in plain.operations or ()
+    )
+    extra = {**(plain.extra_metadata or {}), **marks.encode()}
+    return EventTimePlan(operations, extra, PLAN_VERSION, None, False, plain.missing_schedule_partitions)
 
 
 def _operation(candidate: Candidate) -> CompactionOperation:

@@ -32,6 +32,7 @@ HUDI_NAMES = {
     "BoundedPartitionAwareCompactionStrategy": "day_based",
     "UnBoundedPartitionAwareCompactionStrategy": "day_based",
     "PartitionRegexBasedCompactionStrategy": "partition_regex",
+    "EventTimeBasedCompactionStrategy": "event_time",
 }
 _DAY = re.compile(r"(\d{4})[-/]?(\d{2})[-/]?(\d{2})")
 
