@@ -191,3 +191,31 @@ def test_copy_on_write_new_rows_beyond_one_file_are_spread(tmp_path, spark) -> N
     assert len({stat.file_id for stat in commit.stats}) == len(commit.stats) > 4
     assert max(stat.file_size_in_bytes or 0 for stat in commit.stats) < 4 * 40_000
     assert len(commit.stats) // 2 <= spread.SALTS
+
+
+@pytest.mark.parametrize("kind", ["mor", "cow", "one_bucket"])
+def test_bulk_insert_of_awkward_partitions_makes_one_group_each(tmp_path, spark, kind: str) -> None:
+    """Rows find their tasks by raw values: each partition has one, and one bucket has one base file."""
+    shape = (
+        {"options": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "1"}}
+        if kind == "one_bucket"
+        else KINDS[kind]
+    )
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("day", pa.string()), ("ts", pa.int64())])
+    days = [None, "y", "x", "X", "é d", None, "y", "x"]
+    data = pa.table({"id": range(80), "day": days * 10, "ts": [1] * 80}, schema=schema)
+    table = tl.create_table(
+        str(tmp_path / "t"), schema, record_key="id", partition_by="day", ordering_fields="ts", **shape
+    )
+    table.bulk_insert(spark.createDataFrame(data).repartition(4))
+    found = table.scan().to_arrow()
+    assert sorted(found.column("id").to_pylist()) == list(range(80))
+    assert {(k, d or None) for k, d in zip(*(found.column(n).to_pylist() for n in ("id", "day")), strict=True)} == {
+        (k, d or None) for k, d in enumerate(days * 10)
+    }
+    if kind == "one_bucket":
+        assert (
+            len({(s.partition_path, s.file_id) for s in table.files()})
+            == len({s.partition_path for s in table.files()})
+            == 5
+        )

@@ -1,4 +1,5 @@
-"""A write on Spark: rows are prepared and spread by one shuffle, and each task writes the files of its rows.
+"""A write on Spark: rows are prepared and spread by one shuffle, and each task writes the files of its rows. A bulk insert
+is spread first and prepared by the tasks that write, where nothing depends on it.
 
 Rows are spread by partition path and a part of the key's hash, so that one hot partition is shared by many tasks and all
 versions of a key meet in one; adaptive execution joins small pieces. A task runs the same functions as a write in process:
@@ -153,6 +154,12 @@ def _run(
             done = _write_task(open_storage(uri, options), context, start, request, rows, slices)
             yield pa.record_batch([pa.array([pickle.dumps(done)], pa.binary())], names=["done"])
 
+    def write_straight(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return write_files(make_ready(batches))
+
+    if _goes_straight(data, context, request):
+        written = _spread_raw(data, context, request).mapInArrow(write_straight, "done binary")
+        return _carried_out(data.sparkSession, written, {})
     ready = data.mapInArrow(make_ready, spark_schema(prepared_schema))
     if context.config.is_global and deduplicates(operation, context.config):
         # All versions of a key meet, whatever their partitions.
@@ -163,11 +170,37 @@ def _run(
     if is_tagged:
         ready = ready.mapInArrow(look_up, spark_schema(tagged_schema)).repartition(F.col(PATH), F.col(SALT))
     written = ready.mapInArrow(write_files, "done binary")
+    return _carried_out(data.sparkSession, written, _SPREAD if is_tagged else {})
+
+
+def _carried_out(
+    spark: SparkSession, written: DataFrame, settings: Mapping[str, str]
+) -> tuple[tuple[WriteStat, ...], list[str]]:
     current().stage("write files on Spark")
-    with _settings(data.sparkSession, _SPREAD if is_tagged else {}), polled(tasks_of(data.sparkSession)):
+    with _settings(spark, settings), polled(tasks_of(spark)):
         # Statistics of files, not rows: a few hundred bytes for each file that was written.
         done = [pickle.loads(row["done"]) for row in written.collect()]
     return tuple(s for stats, _ in done for s in stats), sorted({path for _, paths in done for path in paths})
+
+
+def _goes_straight(data: DataFrame, context: WriteContext, request: WriteRequest) -> bool:
+    """Whether rows find their tasks by the values they come with, and are made ready only there.
+
+    So rows go through Python once. Nothing needs to meet but the rows of a partition, and a partition has one value.
+    """
+    config = context.config
+    if request.operation != "bulk_insert" or request.sort == "global" or config.key_generator == "TIMESTAMP":
+        return False
+    return context.buckets in (None, 1) and {*config.partition_fields, *config.record_key_fields} <= {*data.columns}
+
+
+def _spread_raw(data: DataFrame, context: WriteContext, request: WriteRequest) -> DataFrame:
+    if context.buckets is None and request.sort is None:
+        return data
+    by = [F.col(field) for field in context.config.partition_fields]
+    if context.buckets is None:
+        by.append(F.pmod(F.hash(*context.config.record_key_fields), F.lit(SALTS)))
+    return data.repartition(*by) if by else data.repartition(1)
 
 
 def _spread(ready: DataFrame, context: WriteContext, request: WriteRequest) -> DataFrame:
