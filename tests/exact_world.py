@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 import tidelake as tl
-from tidelake._clock import SystemClock
+from tidelake._clock import SystemClock, utc_from_ms
 from tidelake.format.event_marks import EventTimeMarks
 from tidelake.format.names import State
 from tidelake.format.plans import CompactionOperation, CompactionPlan
@@ -17,6 +17,7 @@ from tidelake.storage import MemoryStorage, Storage
 from tidelake.testing import ManualClock
 from tidelake.timeline import Timeline
 from tidelake.timeline.transitions import Publication, Published, Transitions
+from tidelake.write import Commit
 
 SCHEMA = "id bigint, name string, ts bigint, day string, `_hoodie_is_deleted` boolean"
 OPTIONS = {
@@ -77,9 +78,21 @@ class ExactWorld:
         self.clock.advance(1)
         return plan_exact(self.storage, self.clock, threshold_s)
 
-    def compact(self, threshold_s: int) -> tl.Commit | None:
+    def compact(self, threshold_s: int) -> Commit | None:
         planned = self.plan(threshold_s)
         return None if planned is None else self.open().run_compaction(planned)
+
+    def schedule_and_run(self, threshold_s: int) -> Commit | None:
+        """Compact by the strategy, when late data has waited long enough."""
+        self.clock.advance(1200)
+        done = self.open().compact(threshold=f"{utc_from_ms(threshold_s * 1000):%Y-%m-%dT%H:%M:%S}Z")
+        assert done is None or isinstance(done, Commit)
+        return done
+
+    def files(self) -> set[str]:
+        """The data files on storage."""
+        names = (info.path for info in self.storage.list_files() if not info.path.startswith(".hoodie"))
+        return {path for path in names if path.endswith(".parquet") or ".log." in path}
 
     def rows(self, mode: str = "snapshot") -> dict[int, tuple[str, int]]:
         return rows_of(self.open(), mode)
@@ -112,7 +125,8 @@ def plan_exact(storage: Storage, clock: ManualClock | None, threshold_s: int) ->
         )
         if not operations:
             return Published("", None, "")
-        plan = CompactionPlan(operations, {MARK: "1", **marks.encode()}, 2, None, False, ())
+        left = tuple(sorted({s.partition_path for s in chosen}))  # in which logs may be left
+        plan = CompactionPlan(operations, {MARK: "1", **marks.encode()}, 2, None, False, left)
         return Publication("compaction", State.REQUESTED, None, lambda _: plan.encode(bytes(16)))
 
     moves = Transitions(storage, source.config, clock or SystemClock())

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         UnavailableError,
         UnsupportedError,
     )
+    from tidelake.services.compaction.thresholds import EventTimeBasedCompactionStrategy
     from tidelake.services.strategy import IncrementalPartitionAwareStrategy, ServiceStrategy, register_strategy
     from tidelake.spark.session import session
     from tidelake.sql import enable, view
@@ -36,6 +37,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "ConflictError": "tidelake.errors",
     "CorruptError": "tidelake.errors",
+    "EventTimeBasedCompactionStrategy": "tidelake.services.compaction.thresholds",
     "IncrementalPartitionAwareStrategy": "tidelake.services.strategy",
     "InternalError": "tidelake.errors",
     "InvalidError": "tidelake.errors",
@@ -57,6 +59,7 @@ _MODULES = ("errors", "testing")
 __all__ = [
     "ConflictError",
     "CorruptError",
+    "EventTimeBasedCompactionStrategy",
     "IncrementalPartitionAwareStrategy",
     "InternalError",
     "InvalidError",

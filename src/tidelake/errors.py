@@ -11,6 +11,7 @@ There are few kinds: two errors differ in kind only if the caller would act diff
     │   ├── ColumnNotFoundError a named column does not exist
     │   ├── FilterError         a filter does not parse or cannot be evaluated
     │   └── OptionError         an option's value is wrong
+    ├── NotExactError       base files do not hold exactly the data before an event time: compact at it, or ask for another
     ├── ConflictError       another writer was first: redo the work (retryable)
     ├── UnavailableError    storage did not answer, or not in time (retryable)
     │   ├── NotFoundError       an object is not there (not retryable)
@@ -110,6 +111,10 @@ class FilterError(InvalidError):
 
 class OptionError(InvalidError):
     """An option has a value that it cannot have."""
+
+
+class NotExactError(TidelakeError):
+    """Base files do not hold exactly the data before an event time."""
 
 
 class ConflictError(TidelakeError):

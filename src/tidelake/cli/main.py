@@ -156,7 +156,8 @@ def _read(given: Namespace, options: dict[str, str], as_json: bool) -> int:
         filter=given.filter,
         as_of=given.as_of,
         as_of_completion=given.as_of_completion,
-        mode=given.mode,
+        as_of_event_time=given.as_of_event_time,
+        mode=given.mode if given.as_of_event_time is None else "read_optimized",
         with_meta=given.meta,
         on_spark=given.spark,
     )

@@ -147,6 +147,11 @@ def _add_read(commands: _Commands[_Parser]) -> None:
     parser.add_argument("--as-of", metavar="T", help="the table as of a requested time, as Apache Hudi travels")
     parser.add_argument("--as-of-completion", metavar="T", help="the table as a reader saw it at that time")
     parser.add_argument(
+        "--as-of-event-time",
+        metavar="T",
+        help="exactly the data before an event time, from base files, if they hold it",
+    )
+    parser.add_argument(
         "--mode", choices=READ_MODES, default="snapshot", help="merge logs (snapshot), or read base files alone"
     )
     parser.add_argument(

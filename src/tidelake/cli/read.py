@@ -40,6 +40,7 @@ class Request:
     filter: str | None
     as_of: str | None
     as_of_completion: str | None
+    as_of_event_time: str | None
     mode: str
     with_meta: bool
     on_spark: bool
@@ -94,7 +95,7 @@ def _scan(source: TableSource, request: Request, *, one_by_one: bool) -> Scan:
     columns = request.columns
     if columns is None and not request.with_meta:
         columns = tuple(without_meta(table_schema(source).schema).names)
-    wanted = ScanRequest(columns, request.filter, point, request.mode)
+    wanted = ScanRequest(columns, request.filter, point, request.mode, request.as_of_event_time)
     return Scan(source, wanted, executor=LocalExecutor(threads=1 if one_by_one else None))
 
 

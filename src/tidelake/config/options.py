@@ -95,6 +95,13 @@ AS_OF_COMPLETION: Option[str | None] = Option(
     "Read the table as a reader saw it at that time (by completion time).",
     _text,
 )
+AS_OF_EVENT_TIME: Option[str | None] = Option(
+    "tidelake.as.of.event.time",
+    "read",
+    None,
+    "Read exactly the data before an event time, from base files; refused unless these hold all of it and nothing else.",
+    _text,
+)
 COLUMNS: Option[tuple[str, ...] | None] = Option(
     "columns", "read", None, "Names of the columns to read, with commas between; all by default.", _names
 )
@@ -104,6 +111,7 @@ READ_OPTIONS: tuple[Option[str] | Option[str | None] | Option[tuple[str, ...] | 
     QUERY_TYPE,
     AS_OF,
     AS_OF_COMPLETION,
+    AS_OF_EVENT_TIME,
     COLUMNS,
     FILTER,
 )
@@ -119,6 +127,7 @@ class ReadOptions:
     columns: tuple[str, ...] | None
     filter: str | None
     storage_options: dict[str, str] = field(default_factory=dict)
+    as_of_event_time: str | None = None
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
@@ -136,4 +145,5 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         COLUMNS.of(options),
         FILTER.of(options),
         storage,
+        AS_OF_EVENT_TIME.of(options),
     )

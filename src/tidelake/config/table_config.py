@@ -115,7 +115,7 @@ def parse_table_config(properties: Mapping[str, str]) -> TableConfig:
         buckets=_buckets(properties),
         event_time_field=properties.get(EVENT_TIME_FIELD) or properties.get("tidelake.event.time.field") or None,
         event_time_unit=_event_time_unit(properties),
-        is_exact=EVENT_TIME_EXACT.of(properties),
+        is_exact=_flag(properties, EVENT_TIME_EXACT.key, False),
         is_global=_index_type(properties) == "GLOBAL_SIMPLE"
         and bool(_list(properties, "hoodie.table.partition.fields")),
     )

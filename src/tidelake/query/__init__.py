@@ -1,8 +1,9 @@
 """Queries: planning scans and reading slices."""
 
+from tidelake.query.exact_view import plan_scan
 from tidelake.query.filters import Filter, parse_filter
 from tidelake.query.read_slice import read_base, read_slice
-from tidelake.query.snapshot import MODES, ScanPlan, ScanRequest, plan_scan, plan_slices
+from tidelake.query.snapshot import MODES, ScanPlan, ScanRequest, plan_slices
 from tidelake.query.source import PointInTime, TableSource
 from tidelake.query.table_schema import TableSchema, table_schema
 

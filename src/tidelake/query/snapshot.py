@@ -6,8 +6,9 @@ Either may look at the table as of an earlier time; its rows then come in today'
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 import pyarrow as pa
 
@@ -22,6 +23,7 @@ from tidelake.storage import Storage
 
 MODES = ("snapshot", "read_optimized")
 NOW = ViewPoint()
+CheckSlices = Callable[[Sequence[FileSlice]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,27 +66,37 @@ class ScanRequest:
     filter: str | None = None
     point: ViewPoint = NOW
     mode: str = "snapshot"
+    as_of_event_time: datetime | str | int | None = None
+    """Read exactly the data before this time; only base files can hold that."""
 
     def __post_init__(self) -> None:
+        if self.as_of_event_time is not None and self.mode != "read_optimized":
+            raise InvalidError(
+                "as_of_event_time goes with the read-optimised view alone",
+                value=self.mode,
+                hint="mode='read_optimized', or a filter on the event-time column",
+            )
         if self.mode not in MODES:
             raise InvalidError(f"mode {self.mode!r} is unknown, known are {', '.join(MODES)}", value=self.mode)
 
 
-def plan_scan(source: TableSource, request: ScanRequest) -> ScanPlan:
-    """Find the slices and decide how to read them."""
+def plan_scan(source: TableSource, request: ScanRequest, check: CheckSlices | None = None) -> ScanPlan:
+    """Find the slices and decide how to read them; ``check`` may refuse the slices that were found."""
     try:
-        return _planned(source, request)
+        return _planned(source, request, check)
     except TidelakeError as error:
         raise error.with_context(table=source.storage.uri) from None
 
 
-def _planned(source: TableSource, request: ScanRequest) -> ScanPlan:
+def _planned(source: TableSource, request: ScanRequest, check: CheckSlices | None) -> ScanPlan:
     view = source.view(request.point)
     known = table_schema(source)
     condition = None if request.filter is None else parse_filter(request.filter, known.schema)
     output = output_schema(known.schema, request.columns, source.storage)
     constraint = FilterConstraint.of(condition, source.config.partition_fields)
     slices = tuple(view.slices(constraint))
+    if check is not None:
+        check(slices)
     if request.mode == "read_optimized":
         slices = tuple(replace(s, logs=()) for s in slices if s.base is not None)
     spec = None

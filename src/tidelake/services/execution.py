@@ -208,10 +208,11 @@ def _refresh_state(source: TableSource, *, is_incremental: bool) -> None:
             save_state(now.storage, state)
 
 
-def refuse_late(storage: Storage, claim: Claim, path: str) -> None:
-    """A task that made a file when its plan was another's already, or carried out, removes it: doubles would be read."""
+def refuse_late(storage: Storage, claim: Claim, *paths: str) -> None:
+    """A task that made files when its plan was another's already, or carried out, removes them: doubles would be read."""
     if not holds(storage, claim):
-        storage.delete(path)
+        for path in bases_first(paths):
+            storage.delete(path)
         raise ConflictError(
             f"the plan {claim.instant} was carried out, or taken over, before this task ended",
             instant=claim.instant,

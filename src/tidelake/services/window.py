@@ -7,8 +7,6 @@ Words
   leave no hole, because the window starts at the earliest of them.
 - *carried*: partitions in which the overlapping plans say that they left work.
 
-Exact event-time compactions leave later events in logs: the partitions of these logs are touched, as by any write.
-
 A last service that is not ours makes the plan look at the whole table: what it left out it did not record. So does an
 undone restore or overwrite, which brings back file groups whose commits lie before the window.
 """
@@ -182,33 +180,20 @@ class WindowFinder:
         instants: list[str] = []
         read: set[str] = set()
         for instant in self._timeline.completed_writes:
-            if (instant.completion_time or "") < left:
-                continue
-            if instant.pending_action == self._kind.action:
-                if self._leaves_logs:
-                    read.add(instant.requested_time)
-                    touched |= _logged(self._reader.commit(instant))
+            if (instant.completion_time or "") < left or instant.pending_action == self._kind.action:
                 continue
             instants.append(instant.requested_time)
             if self._makes_no_work(instant):
                 continue
             read.add(instant.requested_time)
             touched |= self._partitions_of(instant.requested_time, self._reader.commit(instant))
-        actions = (*WRITE_ACTIONS, COMPACTION.action) if self._leaves_logs else WRITE_ACTIONS
-        for archived in self._archived_since(left, actions):
+        for archived in self._archived_since(left, WRITE_ACTIONS):
             if archived.plan is not None and self._kind.facts(archived.plan) is not None:
-                if self._leaves_logs:
-                    touched |= _logged(decode_record(CommitMetadata, archived.metadata or b""))
                 continue
             instants.append(archived.requested_time)
             cls = ReplaceCommitMetadata if archived.action == "replacecommit" else CommitMetadata
             touched |= self._partitions_of(archived.requested_time, decode_record(cls, archived.metadata or b""))
         return frozenset(touched), tuple(instants), frozenset(read)
-
-    @property
-    def _leaves_logs(self) -> bool:
-        """Whether services of the kind leave work themselves: exact compactions, in the logs of what comes later."""
-        return self._kind is COMPACTION and self._config.is_exact
 
     def _makes_no_work(self, instant: Instant) -> bool:
         """Whether a write said, when it began, that it would make no log: told without reading what it did."""
@@ -227,11 +212,6 @@ class WindowFinder:
         if isinstance(commit, ReplaceCommitMetadata):
             found |= set(commit.partition_to_replace_file_ids or {})
         return found
-
-
-def _logged(commit: CommitMetadata) -> set[str]:
-    """The partitions in which a commit made logs."""
-    return {stat.partition_path or "" for stat in commit.stats if is_log(stat)}
 
 
 def _took_replacement(archived: ArchivedInstant) -> bool:

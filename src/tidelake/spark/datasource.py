@@ -44,7 +44,10 @@ class TidelakeDataSource(DataSource):
         wanted = read_options(options)
         source = TableSource.load(open_storage(path, wanted.storage_options))
         point = source.point(wanted.as_of, wanted.as_of_completion)
-        return source, plan_scan(source, ScanRequest(wanted.columns, wanted.filter, point, wanted.mode))
+        # Only base files can be exact, so an event time says which view is meant.
+        mode = wanted.mode if wanted.as_of_event_time is None else "read_optimized"
+        request = ScanRequest(wanted.columns, wanted.filter, point, mode, wanted.as_of_event_time)
+        return source, plan_scan(source, request)
 
 
 @dataclass

@@ -104,18 +104,20 @@ class Table(TableFreshness):
         as_of: PointInTime | None = None,
         as_of_completion: PointInTime | None = None,
         mode: str = "snapshot",
+        as_of_event_time: EventTime | None = None,
     ) -> Scan:
         """Describe a read.
 
         ``filter`` is a SQL condition. ``as_of`` travels to a requested time, as Apache Hudi does; ``as_of_completion``
-        to what a reader saw at that moment. ``mode="read_optimized"`` reads base files alone.
+        to what a reader saw at that moment. ``mode="read_optimized"`` reads base files alone; with ``as_of_event_time``
+        exactly the data before that event time, or ``NotExactError`` if base files do not hold just that.
         """
         if isinstance(columns, str):
             raise InvalidError("columns is a list of names, not a text", value=columns, hint=f"columns=[{columns!r}]")
         source = self._refreshed()
         point = source.point(as_of, as_of_completion)
         wanted = None if columns is None else tuple(columns)
-        return Scan(source, ScanRequest(wanted, filter, point, mode), self._spark)
+        return Scan(source, ScanRequest(wanted, filter, point, mode, as_of_event_time), self._spark)
 
     def insert(
         self,

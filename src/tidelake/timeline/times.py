@@ -94,22 +94,29 @@ def as_instant(value: str | datetime | date, zone: tzinfo | None) -> str:
     return _from_iso(match, text, zone)
 
 
-def as_epoch_ms(value: object) -> int:
-    """What a user may say for an event time, in milliseconds since the epoch: no zone is ever guessed."""
+def as_epoch_ms(value: object, zone: tzinfo | None = None) -> int:
+    """What a user may say for an event time, in milliseconds since the epoch; numbers are that already.
+
+    What names no zone stands in the one given, a table's; without one it is refused: no zone is ever guessed.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         time_ms = value
     elif isinstance(value, datetime) and value.tzinfo is not None:
         time_ms = _epoch_ms(value)
     else:
-        text = value.strip() if isinstance(value, str) else ""
+        text = str(value).strip()
         match = _ISO.fullmatch(text)
-        if match is None or match[8] is None:
+        says_zone = not isinstance(value, (datetime, date)) and match is not None and match[8] is not None
+        if not says_zone and (zone is None or not isinstance(value, (str, datetime, date))):
             raise InvalidError(
                 f"{value!r} is no event time of a known zone",
-                value=str(value),
+                value=text,
                 hint='give a datetime with a zone, text such as "2026-01-31T12:00:00Z", or milliseconds since 1970',
             )
-        time_ms = parse_instant(_from_iso(match, text, timezone.utc), timezone.utc)
+        stands_in = timezone.utc if says_zone else zone
+        # A second stands for its beginning, as a threshold does, and not for its end, as an instant does.
+        said = text + "000" if len(text) == 14 and _DIGITS.fullmatch(text) else value
+        time_ms = parse_instant(as_instant(said, stands_in), stands_in)  # type: ignore[arg-type]
     if not _FIRST_MS <= time_ms < _END_MS:
         raise InvalidError(
             f"the event time {value!r} is outside the years 1900 to 2200",

@@ -78,7 +78,8 @@ def check_conflicts(
 def check_leftovers(footprint: Footprint, mine: str, now: Timeline, reader: TimelineReader) -> None:
     """Raise ConflictError if an exact compaction was planned at a later instant, while this write was under way.
 
-    What it leaves in logs carries its own instant, and would be read after the logs of this write, which completes later.
+    What it leaves in logs carries its own instant, and is read after the logs of this write, which completes later: of
+    equal event times the record that came first would win.
     """
     for instant in now.instants:
         if instant.requested_time <= mine or instant.pending_action != "compaction":
@@ -86,10 +87,10 @@ def check_leftovers(footprint: Footprint, mine: str, now: Timeline, reader: Time
         for partition, file_id in _groups_with_leftovers(instant, reader):
             if footprint.group(partition, file_id) in footprint.groups:
                 raise ConflictError(
-                    f"an exact compaction was planned at {instant.requested_time}, after this write began, and keeps later "
-                    f"events of the file group {file_id}",
+                    f"the exact compaction {instant.requested_time} of the file group {file_id} of partition "
+                    f"{partition!r} was planned after this write began",
                     instant=instant.requested_time,
-                    hint="redo the write",
+                    hint="redo the write, or let it retry with on_conflict='retry'",
                 )
 
 
@@ -107,31 +108,6 @@ def _groups_with_leftovers(instant: Instant, reader: TimelineReader) -> set[tupl
         stats = reader.commit(instant).stats
         found |= {(stat.partition_path or "", stat.file_id or "") for stat in stats if is_log(stat)}
     return found
-
-
-def check_split(footprint: Footprint, instant: str, now: Timeline, reader: TimelineReader) -> None:
-    """Raise ConflictError if an exact compaction with a later instant splits a file group that this write logs into.
-
-    What it leaves over lies in a log of its own instant, which readers apply after this write's. Of equal event times the
-    record that came first would win.
-    """
-    for found in now.instants:
-        if found.pending_action != "compaction" or found.requested_time <= instant:
-            continue
-        try:
-            plan = reader.record(CompactionPlan, found.requested_file_name)
-        except NotFoundError:
-            continue  # withdrawn since the timeline was read
-        marks = decode_event_marks(plan.extra_metadata)
-        for op in (plan.operations or ()) if marks is not None and marks.is_exact else ():
-            group = footprint.group(op.partition_path, op.file_id)
-            if group in footprint.groups:
-                raise ConflictError(
-                    f"the exact compaction {found.requested_time} of the file group {group[1]} of partition {group[0]!r} "
-                    "was planned after this write began",
-                    instant=found.requested_time,
-                    hint="redo the write, or let it retry with on_conflict='retry'",
-                )
 
 
 def check_undone(start: Timeline, now: Timeline, reader: TimelineReader) -> None:

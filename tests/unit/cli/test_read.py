@@ -10,9 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidelake as tl
+from exact_world import create_exact, events, plan_exact
 from tidelake.cli import read as read_command
 from tidelake.engine import LocalExecutor
 from tidelake.schema import META_COLUMN_NAMES
+from tidelake.storage import LocalStorage
 
 
 def test_read_json_gives_a_line_for_each_row(tidelake, golden):
@@ -189,3 +191,17 @@ def test_read_narrow_terminal_names_hidden_columns(tidelake, golden, monkeypatch
     lines = tidelake("read", golden("mor_v9_hive"), "--meta").out.splitlines()
     assert all(len(line) <= 60 for line in lines[:-2])
     assert "more columns" in lines[-2]
+
+
+def test_read_as_of_event_time_counts_exactly_or_refuses(tidelake, tmp_path):
+    """--as-of-event-time reads base files if they hold just the data before it, and else says why not."""
+    path = str(tmp_path / "exact")
+    storage = LocalStorage(path)
+    table = create_exact(storage, None, path)
+    table.upsert(events((2, "one", 1), (2, "nine", 9), (3, "x", 2)))
+    table.run_compaction(plan_exact(storage, None, 5))
+    asked = ("read", path, "--count", "--as-of-event-time")
+    assert tidelake(*asked, "1970-01-01T00:00:05Z").out.strip() == "2"
+    refused = tidelake(*asked, "1970-01-01T00:00:10Z")
+    assert refused.code != 0
+    assert "1 log holds events before it" in refused.err

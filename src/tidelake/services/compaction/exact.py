@@ -91,8 +91,7 @@ def compact_exact(job: ExactJob, storage: Storage, file_slice: FileSlice, attemp
         total_log_size_compacted=sum(log.size_bytes for log in file_slice.logs),
         total_log_blocks=len(file_slice.logs),
     )
-    for path in paths:
-        refuse_late(storage, job.claim, path)
+    refuse_late(storage, job.claim, *paths)
     return ExactSlice((stat, *stats), SplitCounts(left.count, split.superseded, split.without_time))
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidelake._progress import current
-from tidelake.config import COMPACT_INLINE, COMPACTION_STRATEGY, TableType
+from tidelake.config import COMPACT_INLINE, TableType
 from tidelake.errors import InvalidError, MissingFileError, TidelakeError
 from tidelake.filegroup import BaseFile, FileSlice, LogFile
 from tidelake.filegroup.listing import list_partitions
@@ -28,9 +28,8 @@ from tidelake.schema.event_time import ms_to_stored, stored_numbers
 from tidelake.services.compaction.event_plan import EventTimePlanner
 from tidelake.services.compaction.exact import compact_exact, exact_job
 from tidelake.services.compaction.plan import CompactionPlanner, encode_event_plan, encode_plan
-from tidelake.services.compaction.strategies import HUDI_NAMES
 from tidelake.services.compaction.thresholds import EventTimeConfig, finder_of
-from tidelake.services.compaction.trigger import compaction_due
+from tidelake.services.compaction.trigger import compaction_due, compaction_strategy, strategy_name
 from tidelake.services.context import ServiceCall
 from tidelake.services.execution import (
     Done,
@@ -47,7 +46,6 @@ from tidelake.services.kinds import COMPACTION
 from tidelake.services.planner import Outcome
 from tidelake.services.report import ServicePlan
 from tidelake.services.schedule import run_oldest, run_waiting, schedule
-from tidelake.services.strategy import make_strategy
 from tidelake.storage import Storage
 from tidelake.timeline.claim import Claim
 from tidelake.write.base_stream import write_base_stream
@@ -84,7 +82,7 @@ def compact(call: ServiceCall) -> Commit | None:
 
 
 def _encoded(planner: CompactionPlanner, outcome: Outcome) -> bytes:
-    strategy = COMPACTION_STRATEGY.of(planner.config.options)
+    strategy = strategy_name(planner.config)
     if isinstance(planner, EventTimePlanner) and planner.marks is not None:
         return encode_event_plan(outcome, strategy, planner.marks).encode(_SYNC)
     return encode_plan(outcome, strategy).encode(_SYNC)
@@ -172,7 +170,7 @@ def compact_inline(call: ServiceCall) -> None:
 def compaction_planner(call: ServiceCall, source: TableSource) -> CompactionPlanner:
     """The planner that the table's and the call's options ask for."""
     config = call.config(source)
-    strategy = make_strategy(COMPACTION_STRATEGY.of(config.options), HUDI_NAMES)
+    strategy = compaction_strategy(config)
     finder = finder_of(strategy)
     if finder is None:
         return CompactionPlanner(config, strategy)

@@ -42,6 +42,8 @@ from tidelake.services.strategy import (
 )
 from tidelake.timeline import as_instant, format_instant, parse_instant, timeline_zone
 
+EVENT_TIME = "event_time"
+"""The name of our strategy."""
 FUTURE_MS = 3_600_000
 """Events later than this after now do not count."""
 
@@ -256,4 +258,4 @@ def _stored_ranges(source: TableSource) -> set[tuple[int, int]]:
     return set(zip(distinct["min_event_ms"].to_pylist(), distinct["max_event_ms"].to_pylist(), strict=True))
 
 
-register_strategy("event_time", EventTimeBasedCompactionStrategy)
+register_strategy(EVENT_TIME, EventTimeBasedCompactionStrategy)

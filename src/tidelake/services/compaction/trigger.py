@@ -5,12 +5,14 @@ A compaction by event time goes by its threshold and by what has arrived: whethe
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tidelake.config import COMPACT_DELTA_COMMITS, COMPACT_DELTA_SECONDS, COMPACT_TRIGGER, COMPACTION_STRATEGY
 from tidelake.query import TableSource
-from tidelake.services.compaction.strategies import HUDI_NAMES
-from tidelake.services.compaction.thresholds import finder_of
+from tidelake.services.compaction.strategies import HUDI_NAMES, Unbounded
+from tidelake.services.compaction.thresholds import EVENT_TIME, finder_of
 from tidelake.services.kinds import COMPACTION
-from tidelake.services.strategy import ServiceConfig, make_strategy
+from tidelake.services.strategy import ServiceConfig, ServiceStrategy, make_strategy
 from tidelake.timeline import parse_instant
 
 BY_EVENT_TIME = "compaction goes by event time"
@@ -18,7 +20,26 @@ BY_EVENT_TIME = "compaction goes by event time"
 
 def goes_by_event_time(config: ServiceConfig) -> bool:
     """Whether the table's strategy is one of event time."""
-    return finder_of(make_strategy(COMPACTION_STRATEGY.of(config.options), HUDI_NAMES)) is not None
+    return finder_of(compaction_strategy(config)) is not None
+
+
+def compaction_strategy(config: ServiceConfig) -> ServiceStrategy:
+    """The strategy that the options ask for."""
+    return make_strategy(strategy_name(config), HUDI_NAMES)
+
+
+def strategy_name(config: ServiceConfig) -> str:
+    """The name of the strategy that the options ask for.
+
+    An exact table compacts by event time: what else is asked for filters that. Only ``unbounded``, if it is named, folds
+    everything in, and with it versions that would be asked for later.
+    """
+    if not config.table.is_exact:
+        return COMPACTION_STRATEGY.of(config.options)
+    named = replace(COMPACTION_STRATEGY, default=EVENT_TIME).of(config.options)
+    strategy = make_strategy(named, HUDI_NAMES)
+    has_threshold = finder_of(strategy) is not None
+    return named if has_threshold or isinstance(strategy, Unbounded) else f"{EVENT_TIME}+{named}"
 
 
 def compaction_due(source: TableSource, config: ServiceConfig) -> str | None:
