@@ -24,23 +24,27 @@ def main(path: str, folder: str) -> None:
     tl.enable(spark)
     spark.sql("CREATE DATABASE lake")
 
+    spark.sql(f"CREATE TABLE lake.synced (id bigint) USING parquet LOCATION '{folder}/elsewhere'")
+
     def properties() -> dict[str, str]:
-        rows = spark.sql("SHOW TBLPROPERTIES lake.events").collect()
+        rows = spark.sql("SHOW TBLPROPERTIES lake.synced").collect()
         return {row["key"]: row["value"] for row in rows if row["key"].startswith("tidelake.r")}
 
     table = tl.open_table(path, spark)
     told = {"implementation": spark.conf.get("spark.sql.catalogImplementation")}
-    told["first"] = table.sync_catalog("lake.events")
+    told["first"] = table.sync_catalog("lake.synced")
     told["read"] = properties()
-    told["again"] = table.sync_catalog("lake.events")
-    spark.sql("ALTER TABLE lake.events SET TBLPROPERTIES ('owner.team' = 'ours', 'tidelake.ro.old' = '1')")
+    told["again"] = table.sync_catalog("lake.synced")
+    spark.sql("ALTER TABLE lake.synced SET TBLPROPERTIES ('owner.team' = 'ours', 'tidelake.ro.old' = '1')")
     table.declare_complete("2026-01-01T12:00:00Z")
     table.compact()
-    rows = spark.sql(f"CALL sync_catalog(path => '{path}', name => 'lake.events')").collect()
+    rows = spark.sql(f"CALL sync_catalog(path => '{path}', name => 'lake.synced')").collect()
     told["called"] = {row["property"]: row["value"] for row in rows}
     told["read_again"] = properties()
-    owner = spark.sql("SHOW TBLPROPERTIES lake.events ('owner.team')").collect()
+    owner = spark.sql("SHOW TBLPROPERTIES lake.synced ('owner.team')").collect()
     told["owner"] = owner[0]["value"]
+    told["made"] = table.sync_catalog("lake.events")
+    told["made_again"] = table.sync_catalog("lake.events")
     print(json.dumps(told))
     spark.stop()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -24,8 +25,9 @@ def test_catalog_has_completion_and_freshness_as_properties(tmp_path: Path) -> N
     world.upsert((0, "07:00"), (1, "07:00"))
     world.upsert((0, "08:00"))
     stored = {key: str(value) for key, value in world.stored().items()}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
     command = [sys.executable, str(JOB), str(tmp_path / "events"), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300, env=env)
     assert done.returncode == 0, done.stderr[-3000:]
     told = json.loads(done.stdout.strip().splitlines()[-1])
     assert told["implementation"] == "hive"
@@ -36,6 +38,8 @@ def test_catalog_has_completion_and_freshness_as_properties(tmp_path: Path) -> N
     assert "tidelake.rt.completion" not in told["called"], "what did not change was not written"
     assert "tidelake.ro.old" not in told["read_again"]
     assert told["owner"] == "ours"
+    assert told["made"] == told["read_again"], "a table that the catalog did not have was made there"
+    assert told["made_again"] == {}
 
 
 def test_catalog_without_a_session_says_how_to_have_one() -> None:
