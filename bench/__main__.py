@@ -1,7 +1,7 @@
 """``make bench``: prints each data path beside its floor, from one run.
 
 ``python -m bench [--rows N] [PART...]`` runs only some parts: in_process, on_spark, memory (of reading), write_in_process,
-write_on_spark, write_growth, write_memory, writers, compaction, clustering, services_planning, merging.
+write_on_spark, write_growth, write_memory, writers, compaction, exact, clustering, services_planning, freshness, merging.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import clustering, compacting, merging, reading, services_planning, writing
+from bench import clustering, compacting, exact, freshness, merging, reading, services_planning, writing
 from bench.measure import Results
 from bench.tables import make_batches, make_one_slice, make_trips
 
 READING = ("in_process", "on_spark", "memory")
 WRITING = ("write_in_process", "write_on_spark", "write_growth", "write_memory", "writers")
-SERVICES = ("compaction", "clustering", "services_planning", "merging")
+SERVICES = ("compaction", "exact", "clustering", "services_planning", "freshness", "merging")
 PARTS = (*READING, *WRITING, *SERVICES)
 
 
@@ -69,6 +69,9 @@ def _services(results: Results, folder: Path, parts: Sequence[str], rows: int) -
         if part == "compaction":
             print(f"\nservices: {rows:,} rows in 20 partitions, a fifth of them newer in logs")
             compacting.compaction(results, folder, rows)
+        elif part == "exact":
+            print(f"\nexact tables: {rows:,} rows in 8 file groups, a fifth of them newer in logs")
+            exact.exact(results, folder, rows)
         elif part == "clustering":
             print(f"\nclustering: {rows:,} rows in 20 partitions, by two columns")
             clustering.clustering(results, folder / "clustering", rows)
@@ -77,6 +80,9 @@ def _services(results: Results, folder: Path, parts: Sequence[str], rows: int) -
                 f"\nmerging: {merging.BASE_ROWS:,} base rows, {merging.LOG_ROWS:,} log rows x {merging.VALUES} columns"
             )
             merging.merging(results, folder)
+        elif part == "freshness":
+            print("\ncompletion and freshness: no rows are read")
+            freshness.freshness(results, folder)
         else:
             services_planning.planning(results, folder)
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from tidelake.merge.mergers import Merger, register_merger
+    from tidelake.services.compaction.thresholds import EventTimeBasedCompactionStrategy
     from tidelake.services.strategy import IncrementalPartitionAwareStrategy, ServiceStrategy, register_strategy
     from tidelake.spark.session import session
     from tidelake.sql import enable, view
@@ -37,6 +38,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "ConflictError": "tidelake.errors",
     "CorruptError": "tidelake.errors",
+    "EventTimeBasedCompactionStrategy": "tidelake.services.compaction.thresholds",
     "IncrementalPartitionAwareStrategy": "tidelake.services.strategy",
     "InternalError": "tidelake.errors",
     "InvalidError": "tidelake.errors",
@@ -60,6 +62,7 @@ _MODULES = ("errors", "testing")
 __all__ = [
     "ConflictError",
     "CorruptError",
+    "EventTimeBasedCompactionStrategy",
     "IncrementalPartitionAwareStrategy",
     "InternalError",
     "InvalidError",

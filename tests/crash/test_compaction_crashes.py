@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import tidelake as tl
-from crash.crash_points import EXPIRED_S, MODES, Shape, World, check_files, faults, rows
+from crash.crash_points import EXPIRED_S, MODES, SCHEMA, Shape, World, check_files, faults, rows
 from model.deep import IS_DEEP
 from model.one_thread import in_one_thread
 from tidelake.storage import Fault, FaultyStorage, MemoryStorage, SimulatedCrash, Storage
@@ -23,6 +23,37 @@ from tidelake.timeline.head import STAGED_DIR
 from tidelake.write.transaction import recover
 
 Seen = list[tuple[Any, ...]]
+THRESHOLD = "1970-01-01T00:00:05Z"
+
+
+class EventShape(Shape):
+    """A table that is compacted by event time, at an instant in the past."""
+
+    def __str__(self) -> str:
+        return "event-time"
+
+    def create(self, storage: Storage, clock: ManualClock | None) -> tl.Table:
+        return tl.create_table(
+            storage.uri,
+            SCHEMA,
+            name="crash",
+            record_key="id",
+            partition_by="day",
+            ordering_fields="ts",
+            event_time_field="ts",
+            options={"hoodie.payload.event.time.unit": "s", "hoodie.table.timeline.timezone": "UTC"},
+            storage=storage,
+            clock=clock,
+        )
+
+
+def plan_by_event_time(table: tl.Table) -> str | None:
+    return table.schedule_compaction(
+        strategy="event_time", threshold=THRESHOLD, options={"hoodie.compaction.event.time.backdate": "any"}
+    )
+
+
+EVENT = EventShape("MERGE_ON_READ", "SIMPLE")
 SIMPLE, BUCKET = Shape("MERGE_ON_READ", "SIMPLE"), Shape("MERGE_ON_READ", "BUCKET")
 STEP = 1 if IS_DEEP else 3
 COLUMNS = ["id", "name", "ts", "day", "_hoodie_commit_time"]
@@ -42,7 +73,12 @@ def logged(shape: Shape, *, is_planned: bool) -> World:
     table.upsert(rows((1, "a", 1), (2, "b", 1), (3, "c", 1), (5, "e", 1)))
     table.upsert(rows((1, "a", 2), (2, "b", 2), (4, "d", 1)))
     table.delete([5])
-    if is_planned:
+    if isinstance(shape, EventShape):
+        clock.advance(60)
+        last = table.upsert(rows((2, "late", 9)))
+        if is_planned:
+            assert (plan_by_event_time(table) or "~") < last.requested_time
+    elif is_planned:
         assert table.schedule_compaction() is not None
     return world
 
@@ -82,6 +118,8 @@ CASES = [
     Service("schedule", SIMPLE, False, lambda t: t.schedule_compaction()),
     Service("execute", SIMPLE, True, lambda t: t.run_compaction()),
     Service("execute", BUCKET, True, lambda t: t.run_compaction()),
+    Service("schedule", EVENT, False, plan_by_event_time),
+    Service("execute", EVENT, True, lambda t: t.run_compaction()),
 ]
 
 

@@ -84,10 +84,11 @@ class EventTimes:
         """The range of each of these files, by path."""
         asked = {file.path: file for file in files}
         wanted = {path: file for path, file in asked.items() if path not in self._found}
-        self._from_timeline(wanted)
-        self._from_state(wanted)
-        self._from_history(wanted)
-        self._from_content(wanted)
+        if wanted:
+            self._from_timeline(wanted)
+            self._from_state(wanted)
+            self._from_history(wanted)
+            self._from_content(wanted)
         return {path: self._found[path] for path in asked}
 
     def _left(self, wanted: Mapping[str, DataFile]) -> list[DataFile]:

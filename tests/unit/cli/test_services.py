@@ -67,3 +67,22 @@ def test_cluster_plans_schedules_runs(tidelake, table):
     assert "nothing to cluster" in tidelake("cluster", table.path, "--sort-by", "id").out
     assert tidelake("cluster", table.path, "--sort-by", "nope").code == 1
     assert tidelake("cluster", table.path, "--order", "spiral").code == 2
+
+
+def test_compact_by_event_time(tidelake, tmp_path):
+    """A dry run shows T, P and whether it covers; no plan comes with its reason."""
+    path = str(tmp_path / "events")
+    options = {"hoodie.payload.event.time.unit": "s", "hoodie.table.timeline.timezone": "UTC"}
+    made = tl.create_table(path, "id bigint, ts bigint", ordering_fields="ts", event_time_field="ts", options=options)
+    made.upsert(pa.table({"id": [1], "ts": [1_000_000_000]}))
+    made.upsert(pa.table({"id": [1], "ts": [1_000_000_100]}))
+    how = ("--strategy", "event_time", "--threshold")
+    ran = tidelake("compact", path, *how, "2001-01-01T00:00:00Z")
+    assert "nothing to compact" in ran.out
+    assert "no log that is in no pending plan holds an event before 2001-01-01T00:00:00.000Z" in ran.out
+    dry = tidelake("compact", path, *how, "2002-01-01T00:00:00Z", "--dry-run", "--format", "json").json()
+    assert dry["event_time"]["covers"]
+    assert dry["event_time"]["threshold"] == "2002-01-01T00:00:00.000Z"
+    assert dry["event_time"]["instant"] in tidelake("compact", path, *how, "2002-01-01", "--schedule").out
+    assert "1 file groups compacted" in tidelake("compact", path, *how, "2002-01-01").out
+    assert tidelake("compact", path, *how, "soon").code == 1

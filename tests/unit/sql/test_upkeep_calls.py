@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from small_world import World
+from small_world import MOR, World
 from tidelake.errors import InvalidError
 from tidelake.sql.call import parse_call
 from tidelake.sql.procedures import run_call
@@ -56,3 +56,21 @@ def test_call_savepoints_and_rollback_to_savepoint() -> None:
     assert call(world, "CALL show_savepoints('t')") == []
     with pytest.raises(InvalidError, match="no savepoint"):
         call(world, text)
+
+
+def test_call_run_compaction_by_event_time() -> None:
+    world = World(
+        table_type=MOR,
+        options={
+            "hoodie.payload.event.time.field": "ts",
+            "hoodie.payload.event.time.unit": "ms",
+            "hoodie.table.timeline.timezone": "UTC",
+        },
+    )
+    world.upsert(1)
+    world.upsert(1)
+    how = "table => 't', strategy => 'event_time', threshold"
+    assert call(world, f"CALL run_compaction('schedule', {how} => '2025-12-31')") == []
+    (done,) = call(world, f"CALL run_compaction('scheduleAndExecute', {how} => '2026-01-02T00:00:00Z')")
+    assert done["state"] == "COMPLETED"
+    assert done["timestamp"] < world.open().timeline.greatest_time
