@@ -1,7 +1,7 @@
 """``make bench``: prints each data path beside its floor, from one run.
 
 ``python -m bench [--rows N] [PART...]`` runs only some parts: in_process, on_spark, memory (of reading), write_in_process,
-write_on_spark, write_growth, write_memory, writers, compaction, exact, clustering, services_planning, freshness.
+write_on_spark, write_growth, write_memory, writers, compaction, exact, clustering, services_planning, freshness, merging.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import clustering, compacting, exact, freshness, reading, services_planning, writing
+from bench import clustering, compacting, exact, freshness, merging, reading, services_planning, writing
 from bench.measure import Results
 from bench.tables import make_batches, make_one_slice, make_trips
 
 READING = ("in_process", "on_spark", "memory")
 WRITING = ("write_in_process", "write_on_spark", "write_growth", "write_memory", "writers")
-SERVICES = ("compaction", "exact", "clustering", "services_planning", "freshness")
+SERVICES = ("compaction", "exact", "clustering", "services_planning", "freshness", "merging")
 PARTS = (*READING, *WRITING, *SERVICES)
 
 
@@ -78,6 +78,11 @@ def _services(results: Results, folder: Path, parts: Sequence[str], rows: int) -
         elif part == "freshness":
             print("\ncompletion and freshness: no rows are read")
             freshness.freshness(results, folder)
+        elif part == "merging":
+            print(
+                f"\nmerging: {merging.BASE_ROWS:,} base rows, {merging.LOG_ROWS:,} log rows x {merging.VALUES} columns"
+            )
+            merging.merging(results, folder)
         else:
             services_planning.planning(results, folder)
 

@@ -78,7 +78,8 @@ def check_conflicts(
 def check_leftovers(footprint: Footprint, mine: str, now: Timeline, reader: TimelineReader) -> None:
     """Raise ConflictError if an exact compaction was planned at a later instant, while this write was under way.
 
-    What it leaves in logs carries its own instant, and would be read after the logs of this write, which completes later.
+    What it leaves in logs carries its own instant, and is read after the logs of this write, which completes later: of
+    equal event times the record that came first would win.
     """
     for instant in now.instants:
         if instant.requested_time <= mine or instant.pending_action != "compaction":
@@ -86,10 +87,10 @@ def check_leftovers(footprint: Footprint, mine: str, now: Timeline, reader: Time
         for partition, file_id in _groups_with_leftovers(instant, reader):
             if footprint.group(partition, file_id) in footprint.groups:
                 raise ConflictError(
-                    f"an exact compaction was planned at {instant.requested_time}, after this write began, and keeps later "
-                    f"events of the file group {file_id}",
+                    f"the exact compaction {instant.requested_time} of the file group {file_id} of partition "
+                    f"{partition!r} was planned after this write began",
                     instant=instant.requested_time,
-                    hint="redo the write",
+                    hint="redo the write, or let it retry with on_conflict='retry'",
                 )
 
 

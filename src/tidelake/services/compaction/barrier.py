@@ -207,17 +207,23 @@ def covering(times: TableTimes, groups: Sequence[GroupTimes], *, is_exact: bool)
 
 
 def at_threshold(times: TableTimes, groups: Sequence[GroupTimes], threshold: str, *, is_exact: bool) -> Barrier:
-    """The greatest allowed P that is not after T; never one after T."""
+    """The greatest allowed P that is not after T and takes something; never one after T."""
     allowed = Allowed(times, groups)
+    floor = min(group.planned_after for group in groups)
     instant = allowed.greatest_upto(threshold)
-    if instant is not None:
+    if instant is not None and instant > floor:
         return Barrier(instant, "", _left_out(groups, instant, is_exact=is_exact))
-    oldest = allowed.least_after("")
+    if threshold <= allowed.bound.time:
+        rule = f"{allowed.bound.rule} ({allowed.bound.time})"
+    elif threshold <= floor:
+        rule = f"the first log with data before it completed at {floor}"
+    else:
+        rule = "it would lie within a write on a file group of the plan, or be a time that the table has had"
     return Barrier(
         None,
-        f"no instant up to the threshold {threshold} is allowed: {allowed.bound.rule} ({allowed.bound.time}); the oldest "
-        f"threshold that would do is {oldest or 'later than now'}, the barrier COVERING needs none, and "
-        f"hoodie.compaction.event.time.backdate=any lifts the bound of the cleaner",
+        f"no instant up to the threshold {threshold} is allowed: {rule}; the oldest threshold that would do is "
+        f"{allowed.least_after(floor) or 'later than now'}, the barrier COVERING needs none, and "
+        "hoodie.compaction.event.time.backdate=any lifts the bound of the cleaner",
     )
 
 
