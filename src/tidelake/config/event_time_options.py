@@ -101,6 +101,14 @@ EVENT_TIME_BACKDATE: Option[str] = Option(
     "only Tidelake cleans.",
     choice(bounded="bounded", any="any"),
 )
+EVENT_TIME_TARGET_LAG: Option[int] = Option(
+    "hoodie.compaction.event.time.target.lag",
+    "service",
+    0,
+    "How far the completion of the read-optimised view may stay behind the clock, such as 15m: the service runner compacts "
+    "the file groups that hold it back further, and no others; 0 is no target.",
+    duration_ms,
+)
 
 EVENT_TIME_OPTIONS: tuple[Option[str] | Option[int], ...] = (
     EVENT_TIME_POLICY,
@@ -114,4 +122,5 @@ EVENT_TIME_OPTIONS: tuple[Option[str] | Option[int], ...] = (
     EVENT_TIME_BARRIER,
     EVENT_TIME_LATE_DELAY,
     EVENT_TIME_BACKDATE,
+    EVENT_TIME_TARGET_LAG,
 )

@@ -16,6 +16,7 @@ the previous commit stored and the commit's own files it follows what a write ch
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidelake._clock import utc_from_ms
 from tidelake.config import TableType
 from tidelake.errors import CorruptError, TidelakeError, UnavailableError
 from tidelake.filegroup.slices import BaseFile, data_file
@@ -49,6 +51,7 @@ from tidelake.timeline import WRITE_ACTIONS, Instant
 
 FUTURE_MS = 3_600_000
 """An event time further ahead of the clock than this is a wrong clock's."""
+_LOG = logging.getLogger("tidelake.freshness")
 _SERVICES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 _MOST_READ = 64
 """How many files without statistics a commit reads at most, inside its turn."""
@@ -145,7 +148,18 @@ def marks_of_commit(source: TableSource, now_ms: int, instant: str, commit: Comm
             # The commit is right whatever can be said of its event times; the next one looks again.
             step = replace(before.marks, rt=ViewTimes(), ro=ViewTimes())
             step = replace(step, memory=Memory(declared=_declared(before.declared, commit)))
+    _warn_of_late_data(source, before.marks.ro.completion, step.ro.completion)
     return step.encode()
+
+
+def _warn_of_late_data(source: TableSource, before: int | None, after: int | None) -> None:
+    if before is not None and after is not None and after < before:
+        words = (utc_from_ms(time_ms).isoformat(timespec="milliseconds") for time_ms in (before, after))
+        _LOG.warning(
+            "late data moves the completion of the read-optimised view of %s back from %s to %s",
+            source.config.name,
+            *words,
+        )
 
 
 def _step(

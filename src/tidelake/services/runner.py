@@ -8,13 +8,15 @@ on one table: claims and the head keep them apart, and what another is at is lef
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidelake.config import (
     CLEAN_AUTOMATIC,
     CLUSTER_ASYNC,
     CLUSTER_INLINE,
     COMPACTION_LOG_BYTES_DUE,
+    COMPACTION_STRATEGY,
+    EVENT_TIME_TARGET_LAG,
     TableType,
     clean_options,
 )
@@ -24,6 +26,7 @@ from tidelake.services.clean import Cleaner, clean
 from tidelake.services.clustering import StalePlanError, run_clustering, schedule_clustering
 from tidelake.services.clustering.trigger import clustering_due
 from tidelake.services.compaction import run_compaction, schedule_compaction
+from tidelake.services.compaction.target_lag import lag_due, lag_options
 from tidelake.services.compaction.trigger import compaction_due
 from tidelake.services.context import ServiceCall
 from tidelake.services.execution import pending_plans
@@ -65,7 +68,16 @@ def _compaction(call: ServiceCall) -> Iterator[Decision]:
             continue
         if done is not None:
             yield Decision("compaction", reason, f"{len(done.stats)} file groups compacted", True)
-    due = compaction_due(source, call.config(source)) or _many_bytes(call, source)
+    source = call.source()
+    config = call.config(source)
+    if EVENT_TIME_TARGET_LAG.of(call.options):
+        # The lag says what is compacted, and nothing else does: that is the least rewriting.
+        due = lag_due(source, config)
+        call = replace(
+            call, options={**call.options, **lag_options(source, config, COMPACTION_STRATEGY.of(call.options))}
+        )
+    else:
+        due = compaction_due(source, config) or _many_bytes(call, source)
     if due is None:
         yield Decision("compaction", "not due", "nothing to do")
         return

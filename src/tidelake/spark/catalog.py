@@ -1,9 +1,14 @@
 """Completion and freshness as properties of a table in Spark's catalog (a Hive metastore, where Spark has one).
 
+A table that the catalog does not have is made there as one that only Tidelake reads: another reader refuses it, and does not
+take superseded files for rows.
+
 Idempotent: what the catalog says already is not written again, and a value that is no longer known is removed.
 """
 
 from __future__ import annotations
+
+import re
 
 from pyspark.sql import SparkSession
 
@@ -11,7 +16,7 @@ from tidelake.errors import InvalidError
 from tidelake.query import TableSource
 from tidelake.query.freshness import freshness
 
-_PREFIXES = ("tidelake.rt.", "tidelake.ro.")
+_PROPERTY = re.compile(r"(tidelake\.r[to]\.[a-z.]+)=([^,\]\s]*)")
 
 
 def sync_catalog(spark: SparkSession, source: TableSource, name: str, now_ms: int) -> dict[str, str]:
@@ -21,8 +26,7 @@ def sync_catalog(spark: SparkSession, source: TableSource, name: str, now_ms: in
     if not spark.catalog.tableExists(name):
         location = source.storage.native_path("").rstrip("/").replace("'", "\\'")
         spark.sql(f"CREATE TABLE {quoted} USING tidelake LOCATION '{location}'")
-    rows = spark.sql(f"SHOW TBLPROPERTIES {quoted}").collect()
-    known = {row["key"]: row["value"] for row in rows if row["key"].startswith(_PREFIXES)}
+    known = _known(spark, name)
     changed = {key: value for key, value in wanted.items() if known.get(key) != value}
     gone = sorted(known.keys() - wanted.keys())
     if changed:
@@ -32,6 +36,15 @@ def sync_catalog(spark: SparkSession, source: TableSource, name: str, now_ms: in
         names = ", ".join(f"'{key}'" for key in gone)
         spark.sql(f"ALTER TABLE {quoted} UNSET TBLPROPERTIES IF EXISTS ({names})")
     return changed
+
+
+def _known(spark: SparkSession, name: str) -> dict[str, str]:
+    """Our properties of a table. SHOW TBLPROPERTIES does not tell those of a table that a Python source reads."""
+    *database, table = name.split(".")
+    within = f"IN {_quoted('.'.join(database))} " if database else ""
+    pattern = table.replace("\\", "\\\\").replace("'", "\\'")
+    rows = spark.sql(f"SHOW TABLE EXTENDED {within}LIKE '{pattern}'").collect()
+    return {key: value for row in rows for key, value in _PROPERTY.findall(row["information"])}
 
 
 def _quoted(name: str) -> str:

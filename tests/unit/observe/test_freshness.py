@@ -87,7 +87,7 @@ def test_freshness_group_compacted_beside_one_with_logs_case() -> None:
     assert of_partition[D1].ro.freshness_ms == at("07:00")
 
 
-def test_freshness_late_log_case_moves_completion_back_and_not_its_mark() -> None:
+def test_freshness_late_log_case_moves_completion_back_and_not_its_mark(caplog: pytest.LogCaptureFixture) -> None:
     """After T = 10:10 a log with an event of 09:00 completes: RO completion 08:59:59.999, hwm unchanged, and it is told."""
     world = EventWorld()
     world.upsert((0, "10:00"), (1, "10:00"))
@@ -95,14 +95,19 @@ def test_freshness_late_log_case_moves_completion_back_and_not_its_mark() -> Non
     world.open().compact()
     before = world.open().freshness().ro
     assert before.completion_ms == at("10:10")
+    caplog.clear()
+    world.upsert((1, "10:20"))
+    assert not caplog.messages, "data that is not late is nothing to warn of"
     late = world.upsert((0, "09:00"))
+    (warning,) = caplog.messages
+    assert "back from 2026-01-01T10:19:59.999+00:00 to 2026-01-01T08:59:59.999+00:00" in warning
     report = world.open().freshness()
     assert report.ro.completion_ms == at("09:00") - 1
-    assert report.ro.completion_hwm_ms == before.completion_hwm_ms == at("10:10")
-    (held,) = report.holding
+    assert report.ro.completion_hwm_ms == at("10:20") - 1
+    held = report.holding[0]
     completed = world.open().timeline.by_time[late].completion_time
     assert (held.partition_path, held.min_event_ms, held.since, held.logs) == (D0, at("09:00"), completed, 1)
-    assert "held back by 1 file group(s): day=d0/" in str(report)
+    assert "held back by 2 file group(s): day=d0/" in str(report)
     check_stored(world)
 
 

@@ -195,10 +195,11 @@ def compaction_planner(call: ServiceCall, source: TableSource) -> CompactionPlan
     config = call.config(source)
     strategy = compaction_strategy(config)
     finder = finder_of(strategy)
+    timed = EventTimeConfig(config.table, config.options, config.now, source)
     if finder is None:
-        return CompactionPlanner(config, strategy)
+        return CompactionPlanner(timed, strategy)
     drawn = call.moves(source).generator.draw(source.timeline.greatest_time)
-    return EventTimePlanner(EventTimeConfig(config.table, config.options, config.now, source), strategy, finder, drawn)
+    return EventTimePlanner(timed, strategy, finder, drawn)
 
 
 def _execute(call: ServiceCall, instant: str) -> Commit:
