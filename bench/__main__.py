@@ -75,14 +75,14 @@ def _services(results: Results, folder: Path, parts: Sequence[str], rows: int) -
         elif part == "clustering":
             print(f"\nclustering: {rows:,} rows in 20 partitions, by two columns")
             clustering.clustering(results, folder / "clustering", rows)
-        elif part == "freshness":
-            print("\ncompletion and freshness: no rows are read")
-            freshness.freshness(results, folder)
         elif part == "merging":
             print(
                 f"\nmerging: {merging.BASE_ROWS:,} base rows, {merging.LOG_ROWS:,} log rows x {merging.VALUES} columns"
             )
             merging.merging(results, folder)
+        elif part == "freshness":
+            print("\ncompletion and freshness: no rows are read")
+            freshness.freshness(results, folder)
         else:
             services_planning.planning(results, folder)
 

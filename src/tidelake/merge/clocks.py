@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from tidelake.config import PER_GROUP, Clocks
 from tidelake.errors import InternalError, InvalidError
 from tidelake.merge.arrays import Mask, Places
-from tidelake.merge.base_merge import OUTPUT_ROWS, KeyLookup
-from tidelake.merge.clock_rules import REASONS, Verdict, Versions, resolve_all, resolve_groups
+from tidelake.merge.base_merge import OUTPUT_ROWS, KeyLookup, take_rows
+from tidelake.merge.clock_rules import NONE, REASONS, Verdict, Versions, resolve_all, resolve_groups
 from tidelake.merge.clock_values import clock_default, clock_values, ranks
 from tidelake.merge.keys import record_keys
 from tidelake.merge.log_records import DATA, LogRecords
@@ -31,7 +31,10 @@ from tidelake.schema import COMMIT_SEQNO, COMMIT_TIME, META_COLUMN_NAMES, RECORD
 def merge_clocks(
     base: Iterable[pa.RecordBatch], records: LogRecords, spec: MergeSpec, outcome: Outcome | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Merge records with several event times into a base file, batch by batch."""
+    """Merge records with several event times into a base file, batch by batch.
+
+    Stored rows that stay as they are pass with the rows that nothing meets; records that win whole come at the end.
+    """
     side = _LogSide(records, spec)
     lookup = KeyLookup(side.keys)
     met = np.zeros(len(side.keys), dtype=np.bool_)
@@ -42,14 +45,25 @@ def merge_clocks(
             yield batch
             continue
         met[places[rows]] = True
-        stored = batch.take(pa.array(rows))
-        kept = batch.take(pa.array(np.flatnonzero(places < 0)))
+        done = side.resolved(batch, rows, places[rows], outcome)
+        keep = np.ones(batch.num_rows, dtype=np.bool_)
+        keep[rows] = done.stays
+        kept = batch if keep.all() else batch.take(pa.array(np.flatnonzero(keep)))
         del batch  # the base streams by: nothing of it is held while the consumer works
         yield kept
-        yield from side.resolved(stored, places[rows], outcome)
+        yield from done.made.to_batches()
     new = np.flatnonzero(~met)
     for start in range(0, len(new), OUTPUT_ROWS):
-        yield from side.resolved(None, new[start : start + OUTPUT_ROWS], outcome)
+        yield from side.resolved(None, new[:0], new[start : start + OUTPUT_ROWS], outcome).made.to_batches()
+    yield from take_rows(side.log, np.sort(np.concatenate([new[:0], *side.winners])))
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolved:
+    """What became of some places: which stored rows stay as they are, and the rows that were made of several versions."""
+
+    stays: Mask
+    made: pa.Table
 
 
 class _LogSide:
@@ -59,36 +73,47 @@ class _LogSide:
         if spec.clocks is None:
             raise InternalError("a table without several event times is merged by them")
         entries = records.entries
-        self._records = records
-        self._spec = spec
-        self._clocks: Clocks = spec.clocks
+        self.records = records
+        self.spec = spec
+        self.clocks: Clocks = spec.clocks
+        self.log = records.rows.combine_chunks()
+        self.winners: list[Places] = []
+        """Rows of the log side that win whole."""
         self.keys = entries["key"].unique(maintain_order=True)
         numbered = pl.DataFrame({"key": self.keys, "place": np.arange(len(self.keys), dtype=np.int64)})
         places = entries.select("key").join(numbered, on="key", how="left", maintain_order="left")["place"].to_numpy()
         self._order = np.argsort(places, kind="stable")
         self._counts = np.bincount(places, minlength=len(self.keys))
         self._starts = np.cumsum(self._counts) - self._counts
+        self._fit: dict[str, Mask] = {}
 
     def resolved(
-        self, stored: pa.RecordBatch | None, places: Places, outcome: Outcome | None
-    ) -> Iterator[pa.RecordBatch]:
-        """The rows of some places, with what is stored of them."""
-        work = self.work(stored, places)
-        yield from work.custom() if self._spec.merger is not None else work.merged(outcome)
+        self, batch: pa.RecordBatch | None, rows: Places, places: Places, outcome: Outcome | None
+    ) -> _Resolved:
+        """The rows of some places; ``rows`` of the batch are what is stored of them."""
+        work = self.work(batch, rows, places)
+        return work.custom() if self.spec.merger is not None else work.merged(outcome)
 
-    def work(self, stored: pa.RecordBatch | None, places: Places) -> _Work:
+    def work(self, batch: pa.RecordBatch | None, rows: Places, places: Places) -> _Work:
         """What is stored of some places, and the records that meet it."""
-        records = self._records
-        counts, held = self._counts[places], 0 if stored is None else stored.num_rows
+        counts = self._counts[places]
         ends = np.cumsum(counts)
         inside = np.arange(int(counts.sum())) - np.repeat(ends - counts, counts)
-        entries = records.entries[self._order[np.repeat(self._starts[places], counts) + inside]]
-        logged = records.rows.take(pa.array(entries["row"].to_numpy())).combine_chunks()
-        rows = (
-            logged if stored is None else pa.concat_tables([pa.Table.from_batches([stored]), logged]).combine_chunks()
-        )
-        number = np.concatenate([np.arange(held), np.repeat(np.arange(len(places)), counts)])
-        return _Work(self._spec, self._clocks, records.born, records.kept, rows, held, entries, number, len(places))
+        entries = self.records.entries[self._order[np.repeat(self._starts[places], counts) + inside]]
+        number = np.concatenate([np.arange(len(rows)), np.repeat(np.arange(len(places)), counts)])
+        return _Work(self, batch, rows, entries, number, len(places))
+
+    def counts(self, name: str) -> Mask:
+        """Which rows of the log side have a value of a column that may overwrite: not null, and not its default."""
+        if name not in self._fit:
+            column = self.log.column(name).combine_chunks()
+            fit: Mask = np.asarray(column.is_valid())
+            default = dict(self.clocks.defaults).get(name)
+            if default is not None:
+                is_default = pc.equal(column, clock_default(name, default, column.type))
+                fit = fit & ~np.asarray(pc.fill_null(is_default, False))
+            self._fit[name] = fit
+        return self._fit[name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,54 +129,77 @@ class Judged:
 
 def judge(stored: pa.RecordBatch | None, records: LogRecords, spec: MergeSpec) -> Judged:
     """Why the versions of one key merge as they do."""
-    return _LogSide(records, spec).work(stored, np.zeros(1, dtype=np.int64)).judged()
+    rows = np.arange(0 if stored is None else 1)
+    return _LogSide(records, spec).work(stored, rows, np.zeros(1, dtype=np.int64)).judged()
 
 
 class _Work:
-    """Some stored rows and the records that meet them, as one table."""
+    """Some stored rows of a batch and the records that meet them.
+
+    A *source* is a number of a stored row, or, above these, of a record. Columns are gathered from the two, as they are.
+    """
 
     def __init__(
         self,
-        spec: MergeSpec,
-        clocks: Clocks,
-        born: tuple[str, ...],
-        kept: frozenset[int],
-        rows: pa.Table,
-        held: int,
+        side: _LogSide,
+        batch: pa.RecordBatch | None,
+        rows: Places,
         entries: pl.DataFrame,
         number: Places,
         count: int,
     ) -> None:
-        self._spec = spec
-        self._clocks = clocks
-        self._born = born
-        self._kept = kept
+        self._side = side
+        self._spec = side.spec
+        self._clocks = side.clocks
+        self._batch = batch
         self._rows = rows
-        self._held = held
         self._entries = entries
+        self._logged = entries["row"].to_numpy()
+        self._held = len(rows)
         self._count = count
         self._source = np.argsort(number, kind="stable")
-        """The versions, sorted by place and order, as rows of the table."""
+        """The versions, sorted by place and order, as sources."""
         self._place = number[self._source]
 
-    def merged(self, outcome: Outcome | None) -> Iterator[pa.RecordBatch]:
+    def merged(self, outcome: Outcome | None) -> _Resolved:
         """The rows by the rules of the mode."""
         units = self._units()
         verdict = self._verdict(self._versions(), units)
         if outcome is not None:
             self._tell(verdict, outcome)
-        alive = np.flatnonzero(verdict.is_alive)
+        alone = self._alone(verdict, units)
+        is_base = (alone >= 0) & (self._source[alone] < self._held)
+        is_log = (alone >= 0) & ~is_base
+        self._side.winners.append(self._logged[self._source[alone[is_log]] - self._held])
+        stays = is_base[: self._held]
+        return _Resolved(stays, self._made(verdict, units, np.flatnonzero(verdict.is_alive & (alone < 0))))
+
+    def _alone(self, verdict: Verdict, units: list[list[str]]) -> Places:
+        """Of each place the version that gives the whole row; -1 where there is none."""
+        giver = verdict.row
+        is_alone = verdict.is_alive & (verdict.last == giver)
+        for unit, held in zip(units, verdict.values, strict=True):
+            if unit:
+                is_alone &= held == giver
+        for held in verdict.clocks:
+            # Who gives no event time has none.
+            is_alone &= (held == giver) | (held < 0)
+        return np.where(is_alone, giver, NONE)
+
+    def _made(self, verdict: Verdict, units: list[list[str]], at: Places) -> pa.Table:
+        """The rows of some places, of which several versions give something."""
+        schema = self._side.log.schema
         columns: dict[str, pa.ChunkedArray] = {}
-        meta = [name for name in self._rows.column_names if name in META_COLUMN_NAMES]
+        meta = [name for name in schema.names if name in META_COLUMN_NAMES]
         stamps = [name for name in meta if name in (COMMIT_TIME, COMMIT_SEQNO)]
         others = [name for name in meta if name not in stamps]
         givers = [(stamps, verdict.last), (others, verdict.row), *zip(units, verdict.values, strict=True)]
         givers += [([name], giver) for name, giver in zip(self._spec.ordering_fields, verdict.clocks, strict=True)]
         for names, giver in givers:
-            taken = self._taken(names, giver[alive])
-            columns.update({name: taken.column(name) for name in names})
-        made = [columns[name] for name in self._rows.column_names]
-        yield from pa.Table.from_arrays(made, schema=self._rows.schema).combine_chunks().to_batches()
+            if names:
+                taken = self._taken(names, giver[at])
+                columns.update({name: taken.column(name) for name in names})
+        return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema).combine_chunks()
 
     def _verdict(self, versions: Versions, units: list[list[str]]) -> Verdict:
         if self._clocks.mode == PER_GROUP:
@@ -161,7 +209,8 @@ class _Work:
     def judged(self) -> Judged:
         """The versions and what became of them."""
         versions, units = self._versions(), self._units()
-        rows = self._rows.take(pa.array(self._source))
+        every = np.arange(len(self._source))
+        rows = self._taken(self._side.log.column_names, every)
         return Judged(rows, versions.is_delete, self._verdict(versions, units), tuple(map(tuple, units)))
 
     def _versions(self) -> Versions:
@@ -169,16 +218,19 @@ class _Work:
         deleted = np.concatenate([nothing, self._entries["kind"].to_numpy() != DATA])[self._source]
         reset = np.concatenate([nothing, self._entries["unconditional"].to_numpy()])[self._source]
         numbers = []
+        every = np.arange(len(self._source))
         for name, kind in zip(self._spec.ordering_fields, self._spec.ordering_types, strict=True):
-            ranked = ranks(pl.Series(clock_values(self._rows.column(name), kind)))
-            numbers.append(ranked.fill_null(0).to_numpy().astype(np.int64)[self._source])
-        kept = np.concatenate([nothing, self._entries["block"].is_in(sorted(self._kept)).to_numpy()])[self._source]
+            ranked = ranks(pl.Series(clock_values(self._taken([name], every).column(0), kind)))
+            numbers.append(ranked.fill_null(0).to_numpy().astype(np.int64))
+        of_kept = self._entries["block"].is_in(sorted(self._side.records.kept)).to_numpy()
+        kept = np.concatenate([nothing, of_kept])[self._source]
         return Versions(self._place, self._source < self._held, deleted, reset & deleted, kept, tuple(numbers))
 
     def _units(self) -> list[list[str]]:
         """The columns that are given together: groups and the rest, or one by one; event times are given by themselves."""
         own = set(self._spec.ordering_fields)
-        plain = [name for name in self._rows.column_names if name not in META_COLUMN_NAMES and name not in own]
+        names = self._side.log.column_names
+        plain = [name for name in names if name not in META_COLUMN_NAMES and name not in own]
         if self._clocks.mode != PER_GROUP:
             return [[name] for name in plain]
         groups = [[name for name in plain if name in group] for group in self._clocks.groups]
@@ -186,21 +238,28 @@ class _Work:
         return [*groups, [name for name in plain if name not in grouped]]
 
     def _counts(self, name: str) -> Mask:
-        """Which versions have a value of a column that may overwrite: not null, and not its default."""
-        column = self._rows.column(name).combine_chunks()
-        counts: Mask = np.asarray(column.is_valid())
-        default = dict(self._clocks.defaults).get(name)
-        if default is not None:
-            is_default = pc.equal(column, clock_default(name, default, column.type))
-            counts = counts & ~np.asarray(pc.fill_null(is_default, False))
-        return counts[self._source]
+        """Which versions have a value of a column that may overwrite; a stored row comes first and need not."""
+        return np.concatenate([np.ones(self._held, dtype=np.bool_), self._side.counts(name)[self._logged]])[
+            self._source
+        ]
 
     def _taken(self, names: list[str], giver: Places) -> pa.Table:
-        return self._rows.select(names).take(self._at(giver))
-
-    def _at(self, giver: Places) -> pa.Array:
-        """Versions as rows of the table; null where there is none."""
-        return pa.array(self._source[giver], mask=giver < 0)
+        """Columns of some versions; null where there is none."""
+        log = self._side.log.select(names)
+        source = self._source[giver]
+        nothing = giver < 0
+        if self._batch is None:
+            return log.take(pa.array(self._logged[source], mask=nothing)).combine_chunks()
+        stored = pa.Table.from_batches([self._batch.select(names)])
+        is_base, is_log = ~nothing & (source < self._held), ~nothing & (source >= self._held)
+        place = np.zeros(len(giver), dtype=np.int64)
+        place[is_base] = np.arange(np.count_nonzero(is_base))
+        place[is_log] = np.arange(np.count_nonzero(is_log)) + np.count_nonzero(is_base)
+        parts = [
+            stored.take(pa.array(self._rows[source[is_base]])),
+            log.take(pa.array(self._logged[source[is_log] - self._held])),
+        ]
+        return pa.concat_tables(parts).combine_chunks().take(pa.array(place, mask=nothing))
 
     def _tell(self, verdict: Verdict, outcome: Outcome) -> None:
         lost = np.flatnonzero(verdict.reasons)
@@ -212,17 +271,13 @@ class _Work:
 
     def _rejected(self, verdict: Verdict, lost: Places) -> pa.Table:
         names = list(self._spec.ordering_fields)
-        at = self._at(lost)
         made = {
-            KEY: self._keys(at),
-            COMMIT: self._meta(COMMIT_TIME, at),
-            SEQNO: self._meta(COMMIT_SEQNO, at),
+            KEY: self._keys(lost),
+            COMMIT: self._meta(COMMIT_TIME, lost),
+            SEQNO: self._meta(COMMIT_SEQNO, lost),
             REASON: pa.array(REASONS).take(pa.array(verdict.reasons[lost])),
-            INCOMING: _struct(names, [self._rows.column(name).take(at) for name in names]),
-            STORED: _struct(
-                names,
-                [self._rows.column(n).take(self._at(b[lost])) for n, b in zip(names, verdict.before, strict=True)],
-            ),
+            INCOMING: _struct(names, [self._column(name, lost) for name in names]),
+            STORED: _struct(names, [self._column(n, b[lost]) for n, b in zip(names, verdict.before, strict=True)]),
         }
         return pa.table(made)
 
@@ -232,25 +287,30 @@ class _Work:
         latest = np.maximum.reduce(givers)
         blocks = np.concatenate([np.zeros(self._held, dtype=np.int64), self._entries["block"].to_numpy()])
         made = {
-            KEY: self._keys(self._at(latest)),
-            BORN: pa.array(self._born).take(pa.array(blocks[self._source[latest]])),
+            KEY: self._keys(latest),
+            BORN: pa.array(self._side.records.born).take(pa.array(blocks[self._source[latest]])),
         }
-        made.update({n: self._rows.column(n).take(self._at(g)) for n, g in zip(names, givers, strict=True)})
+        made.update({n: self._column(n, g) for n, g in zip(names, givers, strict=True)})
         return pa.table(made)
 
-    def _keys(self, at: pa.Array) -> pa.Array:
-        return record_keys(self._rows.take(at).combine_chunks().to_batches()[0], self._spec)
+    def _column(self, name: str, giver: Places) -> pa.Array:
+        return self._taken([name], giver).column(0).combine_chunks()
 
-    def _meta(self, name: str, at: pa.Array) -> pa.Array:
-        if name not in self._rows.column_names:
-            return pa.nulls(len(at), pa.string())
-        return self._rows.column(name).take(at).combine_chunks()
+    def _keys(self, giver: Places) -> pa.Array:
+        names = list(self._spec.key_fields or (RECORD_KEY,))
+        return record_keys(self._taken(names, giver).combine_chunks().to_batches()[0], self._spec)
 
-    def custom(self) -> Iterator[pa.RecordBatch]:
+    def _meta(self, name: str, giver: Places) -> pa.Array:
+        if name not in self._side.log.column_names:
+            return pa.nulls(len(giver), pa.string())
+        return self._column(name, giver)
+
+    def custom(self) -> _Resolved:
         """The rows as the user's merger gives them."""
         if self._spec.merger is None:
             raise InternalError("a table without a merger is merged by one")
-        rows = self._rows
+        in_turn = np.argsort(self._source)
+        rows = self._taken(self._side.log.column_names, in_turn).combine_chunks()
         outside = [name for name in rows.column_names if name in META_COLUMN_NAMES and name != RECORD_KEY]
         plain = rows.drop_columns(outside)
         if RECORD_KEY not in plain.column_names:
@@ -258,8 +318,7 @@ class _Work:
         incoming = self._source[self._source >= self._held]
         deleted = pa.array(self._entries["kind"].to_numpy()[incoming - self._held] != DATA)
         given = plain.take(pa.array(incoming)).append_column(IS_DELETE, deleted)
-        made = self._spec.merger().merge(plain.slice(0, self._held), given)
-        result = self._checked(made, plain)
+        result = self._checked(self._spec.merger().merge(plain.slice(0, self._held), given), plain)
         keys = pl.DataFrame({"key": pl.Series(plain.column(RECORD_KEY), dtype=pl.String)}).with_row_index("row")
         newest = keys.unique("key", keep="last")
         wanted = pl.DataFrame({"key": pl.Series(result.column(RECORD_KEY), dtype=pl.String)})
@@ -269,7 +328,8 @@ class _Work:
             meta.column(name) if meta is not None and name in outside else result.column(name)
             for name in rows.column_names
         ]
-        yield from pa.Table.from_arrays(columns, schema=rows.schema).combine_chunks().to_batches()
+        made = pa.Table.from_arrays(columns, schema=rows.schema).combine_chunks()
+        return _Resolved(np.zeros(self._held, dtype=np.bool_), made)
 
     def _checked(self, made: object, given: pa.Table) -> pa.Table:
         name = self._clocks.merger
@@ -288,5 +348,5 @@ class _Work:
         return result
 
 
-def _struct(names: list[str], columns: list[pa.ChunkedArray]) -> pa.StructArray:
-    return pa.StructArray.from_arrays([column.combine_chunks() for column in columns], names=names)
+def _struct(names: list[str], columns: list[pa.Array]) -> pa.StructArray:
+    return pa.StructArray.from_arrays(columns, names=names)
