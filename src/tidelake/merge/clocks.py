@@ -80,8 +80,11 @@ class _LogSide:
         self.winners: list[Places] = []
         """Rows of the log side that win whole."""
         self.keys = entries["key"].unique(maintain_order=True)
-        numbered = pl.DataFrame({"key": self.keys, "place": np.arange(len(self.keys), dtype=np.int64)})
-        places = entries.select("key").join(numbered, on="key", how="left", maintain_order="left")["place"].to_numpy()
+        places = np.arange(len(self.keys), dtype=np.int64)
+        if len(self.keys) < entries.height:
+            numbered = pl.DataFrame({"key": self.keys, "place": places})
+            found = entries.select("key").join(numbered, on="key", how="left", maintain_order="left")
+            places = found["place"].to_numpy()
         self._order = np.argsort(places, kind="stable")
         self._counts = np.bincount(places, minlength=len(self.keys))
         self._starts = np.cumsum(self._counts) - self._counts
@@ -218,10 +221,10 @@ class _Work:
         deleted = np.concatenate([nothing, self._entries["kind"].to_numpy() != DATA])[self._source]
         reset = np.concatenate([nothing, self._entries["unconditional"].to_numpy()])[self._source]
         numbers = []
+        is_dense = self._clocks.mode == PER_GROUP
         every = np.arange(len(self._source))
         for name, kind in zip(self._spec.ordering_fields, self._spec.ordering_types, strict=True):
-            ranked = ranks(pl.Series(clock_values(self._taken([name], every).column(0), kind)))
-            numbers.append(ranked.fill_null(0).to_numpy().astype(np.int64))
+            numbers.append(ranks(clock_values(self._taken([name], every).column(0), kind), dense=is_dense))
         of_kept = self._entries["block"].is_in(sorted(self._side.records.kept)).to_numpy()
         kept = np.concatenate([nothing, of_kept])[self._source]
         return Versions(self._place, self._source < self._held, deleted, reset & deleted, kept, tuple(numbers))
