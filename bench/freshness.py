@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import tidelake as tl
 from bench.measure import Results, timed_in_turns
 from bench.partitioned import make_partitioned
+from tidelake.filegroup.state_store import STATE_DIR
 from tidelake.query import TableSource
 from tidelake.storage import open_storage
 
@@ -40,11 +40,12 @@ def freshness(results: Results, folder: Path) -> None:
     def listing() -> None:
         assert sum(1 for _ in TableSource.load(storage).view().listed_slices()) == PARTITIONS * GROUPS
 
-    began = time.perf_counter()
-    whole()
-    first_s = time.perf_counter() - began
-    print(f"  {PARTITIONS * GROUPS:,} file groups, {INSTANTS:,} instants: first {first_s:.3f} s")
-    after_s, commits_s, listing_s = timed_in_turns((whole, read_commits, listing), 3)
+    def first() -> None:
+        for info in storage.list_dir(STATE_DIR)[1]:
+            storage.delete(info.path)
+        whole()
+
+    first_s, after_s, commits_s, listing_s = timed_in_turns((first, whole, read_commits, listing), 3)
     results.report("freshness, seconds after the first time / 0.5", after_s, AIM_S, 1.0)
     results.report("freshness after the first time / reading the commits", after_s, commits_s, 1.0)
     results.report("freshness the first time / listing, and the commits", first_s, listing_s + commits_s, 2.0)

@@ -182,6 +182,7 @@ REFUSED = {
     "no event time": ({"event_time_field": None}, {"hoodie.payload.event.time.unit": None}, "event-time field"),
     "no ordering": ({"ordering_fields": ()}, {}, "which version wins"),
     "other ordering": ({"ordering_fields": "id"}, {}, "orders versions by id"),
+    "kept deletes": ({}, {"tombstone.retention": "7d"}, "keeps deletes"),
     "two orderings": ({"ordering_fields": ["ts", "id"]}, {}, "orders versions by ts, id"),
 }
 

@@ -140,8 +140,7 @@ def compact_slice(job: CompactionJob, storage: Storage, file_slice: FileSlice, a
         born[join(partition, str(log))] = instant
     rejected = stage_rejects(storage, context.config, context.instant, file_slice.file_id, outcome)
     stat = made.put(storage, partition)
-    for written in (path, *born):
-        refuse_late(storage, job.claim, written)
+    refuse_late(storage, job.claim, path, *born)
     base = file_slice.base
     compacted = replace(
         stat,
