@@ -24,8 +24,8 @@ def freshness(results: Results, folder: Path) -> None:
     path = folder / "freshness"
     made = make_partitioned(path, PARTITIONS, GROUPS, FIRST_MS)
     for number in range(INSTANTS - 1):
-        first = number * TOUCHED % PARTITIONS
-        made.touch(made.partitions[first : first + TOUCHED], event_ms=FIRST_MS + number * 60_000)
+        start = number * TOUCHED % PARTITIONS
+        made.touch(made.partitions[start : start + TOUCHED], event_ms=FIRST_MS + number * 60_000)
     storage = open_storage(str(path))
 
     def whole() -> None:

@@ -38,6 +38,7 @@ from unit.services.service_tables import BUCKET, EXPIRED_S
 HISTORIES = 10_000 if IS_DEEP else 30
 STEPS = 12
 KEYS = 10
+EXACT = {"hoodie.compaction.event.time.exact": "true"}
 Marks = dict[str, int | None]
 
 
@@ -48,9 +49,11 @@ class Life:
         self.random = random.Random(seed)
         kind = self.random.choice(["MERGE_ON_READ"] * 4 + ["COPY_ON_WRITE"])
         self.is_bucketed = self.random.random() < 0.3
-        self.world = EventWorld(BUCKET if self.is_bucketed else {}, table_type=kind)
+        self.is_exact = self.is_bucketed and kind == "MERGE_ON_READ" and self.random.random() < 0.5
+        options = {**(BUCKET if self.is_bucketed else {}), **(EXACT if self.is_exact else {})}
+        self.world = EventWorld(options, table_type=kind)
         self.is_logged = kind == "MERGE_ON_READ"
-        self.steps: list[str] = [kind, "BUCKET" if self.is_bucketed else "SIMPLE"]
+        self.steps: list[str] = [kind, "BUCKET" if self.is_bucketed else "SIMPLE", "exact" if self.is_exact else ""]
         self.high: Marks = {}
         self.saved: str | None = None
         self.is_archived = False
@@ -138,17 +141,12 @@ class Life:
     def plan(self, table: tl.Table | None = None) -> None:
         if not self.is_logged:
             return
-        how: dict[str, Any] = self.random.choice(
-            [
-                {},
-                {"partitions": ["day=d0"]},
-                {"strategy": "event_time", "options": {"hoodie.compaction.event.time.policy": "LAG"}},
-                {
-                    "strategy": "event_time",
-                    "options": {"hoodie.compaction.event.time.threshold": "2026-01-01T10:00:00Z"},
-                },
-            ]
-        )
+        plain: list[dict[str, Any]] = [{}, {"partitions": ["day=d0"]}]
+        timed: list[dict[str, Any]] = [
+            {"strategy": "event_time", "options": {"hoodie.compaction.event.time.policy": "LAG"}},
+            {"strategy": "event_time", "options": {"hoodie.compaction.event.time.threshold": "2026-01-01T10:00:00Z"}},
+        ]
+        how = self.random.choice(timed if self.is_exact else plain + timed)
         (table or self.world.open()).schedule_compaction(**how)
 
     def run(self, table: tl.Table | None = None) -> None:
