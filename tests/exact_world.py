@@ -104,10 +104,10 @@ def rows_of(table: tl.Table, mode: str = "snapshot") -> dict[int, tuple[str, int
     return {row["id"]: (row["name"], row["ts"]) for row in found}
 
 
-def plan_exact(storage: Storage, clock: ManualClock | None, threshold_s: int) -> str | None:
+def plan_exact(storage: Storage, clock: ManualClock | None, threshold_s: int, fields: str = "ts") -> str | None:
     """Publish a plan of every slice with logs, to be split at a time; its instant, None if there are no logs."""
     source = TableSource.load(storage)
-    marks = EventTimeMarks(threshold_s * 1000, "FIXED", "COVERING", True, "ts", "s", True)
+    marks = EventTimeMarks(threshold_s * 1000, "FIXED", "COVERING", True, fields, "s", True)
 
     def decide(timeline: Timeline) -> Publication | Published:
         now = TableSource(storage, source.config, timeline, source.reader)

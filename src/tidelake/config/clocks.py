@@ -99,7 +99,10 @@ def _named(options: Mapping[str, str], suffix: str) -> dict[str, str]:
 
 
 def retention_seconds(properties: Mapping[str, str], clocks: Clocks | None, *, has_logs: bool) -> int:
-    """How long compaction keeps deletes: seven days with several event times, not at all elsewhere, unless it is said."""
+    """How long compaction keeps deletes: seven days with several event times, not at all elsewhere, unless it is said.
+
+    ``has_logs`` says whether there are logs to keep them in.
+    """
     given = TOMBSTONE_RETENTION.of(properties)
     if given is not None:
         return given

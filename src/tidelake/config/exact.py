@@ -2,11 +2,13 @@
 
 Exact means that base files hold the data before the threshold and nothing else. That asks for three things: new rows go to
 logs (the BUCKET index finds their group without a base file), every version of a row is kept there, and the same column
-decides which version wins and on which side of the threshold it lies.
+decides which version wins and on which side of the threshold it lies. With several event times that holds group by group,
+so every column must be in a group (``merge.refuse_loose``, which knows the columns).
 """
 
 from __future__ import annotations
 
+from tidelake.config.clocks import PER_GROUP, Clocks
 from tidelake.config.table_config import EVENT_TIME_FIELD, MergeMode, TableConfig, TableType
 from tidelake.config.table_options import EVENT_TIME_EXACT
 from tidelake.errors import InvalidError
@@ -27,18 +29,18 @@ def refuse_unfit_exact(config: TableConfig) -> None:
         reason = "its index puts new rows into base files"
         value = config.properties.get("hoodie.index.type", "SIMPLE")
         hint = "options={'hoodie.index.type': 'BUCKET'}"
-    elif config.clocks is not None:
-        reason, value = "records of several event times are not split at one of them yet", config.clocks.mode
+    elif config.clocks is not None and (found := _unfit_clocks(config, config.clocks)):
+        reason, value, hint = found
     elif config.tombstone_seconds:
         reason, value = (
             "it keeps deletes that are before the threshold out of base files",
             str(config.tombstone_seconds),
         )
         hint = "leave tombstone.retention out"
-    elif config.merge_mode is not MergeMode.EVENT_TIME:
+    elif config.clocks is None and config.merge_mode is not MergeMode.EVENT_TIME:
         reason, value = "it is not the event time that decides which version wins", config.merge_mode.value
         hint = f"ordering_fields={field!r}"
-    elif config.ordering_fields != (field,):
+    elif config.clocks is None and config.ordering_fields != (field,):
         reason = f"it orders versions by {', '.join(config.ordering_fields)} and not by the event-time field {field!r}"
         value, hint = ", ".join(config.ordering_fields), f"ordering_fields={field!r}"
     elif config.partial_update_mode is not None or not config.has_meta_columns:
@@ -51,3 +53,19 @@ def refuse_unfit_exact(config: TableConfig) -> None:
             table=config.name,
             hint=hint or None,
         )
+
+
+def _unfit_clocks(config: TableConfig, clocks: Clocks) -> tuple[str, str, str] | None:
+    """Why records with several event times cannot be split: the reason, the value and a hint."""
+    if clocks.mode != PER_GROUP:
+        return f"records of mode {clocks.mode} apply as a whole and cannot be split", clocks.mode, "mode per_group"
+    if clocks.is_eager:
+        return "it merges when it is written, and keeps no older versions", "eager", "leave write.resolve out"
+    if config.event_time_field not in clocks.fields:
+        named = ", ".join(clocks.fields)
+        return "its event-time field is none of its event times", config.event_time_field or "", f"one of {named}"
+    if clocks.accepts_untimed:
+        return "records without any event time are on no side of a threshold", "accept", "leave the option out"
+    if config.delete_marker is not None:
+        return "its deletes are told by a column's value, which follows no event time", config.delete_marker, ""
+    return None

@@ -89,6 +89,14 @@ class TableConfig:
     def is_partitioned(self) -> bool:
         return bool(self.partition_fields)
 
+    @property
+    def event_time_fields(self) -> tuple[str, ...]:
+        """The columns that say when something happened: the event-time field and, if it is one of several, the others."""
+        if self.event_time_field is None:
+            return ()
+        is_one_of = self.clocks is not None and self.event_time_field in self.clocks.fields
+        return self.clocks.fields if self.clocks is not None and is_one_of else (self.event_time_field,)
+
 
 def parse_table_config(properties: Mapping[str, str]) -> TableConfig:
     """The typed configuration; what would make a reader return wrong rows is refused."""
@@ -99,6 +107,7 @@ def parse_table_config(properties: Mapping[str, str]) -> TableConfig:
     table_type = _choice(TableType, properties, "hoodie.table.type", TableType.COPY_ON_WRITE)
     clocks = parse_clocks(properties)
     has_logs = table_type is TableType.MERGE_ON_READ
+    is_exact = _flag(properties, EVENT_TIME_EXACT.key, False)
     return TableConfig(
         name=properties["hoodie.table.name"],
         version=version,
@@ -124,8 +133,8 @@ def parse_table_config(properties: Mapping[str, str]) -> TableConfig:
         event_time_field=properties.get(EVENT_TIME_FIELD) or properties.get("tidelake.event.time.field") or None,
         event_time_unit=_event_time_unit(properties),
         clocks=clocks,
-        tombstone_seconds=retention_seconds(properties, clocks, has_logs=has_logs),
-        is_exact=_flag(properties, EVENT_TIME_EXACT.key, False),
+        tombstone_seconds=retention_seconds(properties, clocks, has_logs=has_logs and not is_exact),
+        is_exact=is_exact,
         is_global=_index_type(properties) == "GLOBAL_SIMPLE"
         and bool(_list(properties, "hoodie.table.partition.fields")),
     )

@@ -6,7 +6,8 @@ found is remembered in ``.hoodie/.tidelake/event-times``, which is disposable. W
 reason: such a file may hold any event. It is never taken for a file without events.
 
 A delete has the event time that its ordering value says. One without (an unconditional one, or of a table that orders by
-another column) counts with the requested time of its commit. Rows without an event time count nowhere.
+another column) counts with the requested time of its commit. Rows without an event time count nowhere. Of records with several
+event times all count.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ class EventTimes:
             self._remember({**remembered, **known})
 
     def _identity(self) -> list[str | None]:
-        return [self._config.event_time_field, self._config.event_time_unit]
+        return [",".join(self._config.event_time_fields), self._config.event_time_unit]
 
     def _remembered(self) -> dict[str, EventRange]:
         try:

@@ -24,6 +24,7 @@ class EventTimeMarks:
     barrier: str
     is_exact: bool
     field: str
+    """The event-time column; several are parted by commas."""
     unit: str
     covers: bool
     """Whether every log with an event before T that had completed is in the plan."""

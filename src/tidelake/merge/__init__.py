@@ -3,15 +3,17 @@
 from tidelake.merge.base_merge import merge_whole
 from tidelake.merge.clocks import merge_clocks
 from tidelake.merge.combine import merge_records
+from tidelake.merge.group_split import GroupSplit
 from tidelake.merge.log_records import LogContext, LogRecords, deleted_rows, read_logs, records_of
 from tidelake.merge.mergers import Merger, register_merger
 from tidelake.merge.outcome import Outcome
 from tidelake.merge.partial import merge_partial
-from tidelake.merge.spec import MergeSpec, merge_spec, resolve_spec
+from tidelake.merge.spec import MergeSpec, merge_spec, refuse_loose, resolve_spec
 from tidelake.merge.split import Deletes, Leftover, SplitMerge
 
 __all__ = [
     "Deletes",
+    "GroupSplit",
     "Leftover",
     "LogContext",
     "LogRecords",
@@ -27,6 +29,7 @@ __all__ = [
     "merge_whole",
     "read_logs",
     "records_of",
+    "refuse_loose",
     "register_merger",
     "resolve_spec",
 ]

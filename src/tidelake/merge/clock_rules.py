@@ -11,6 +11,10 @@ Mode ``per_group`` needs no rounds: of each group the version with the greatest 
 of equals. A group whose last version is a delete is empty; a row without any other group is gone. A group that never had an
 event time keeps the values of the row it came with, until a delete ends any group. A reset, a delete without event times, forgets
 everything before it.
+
+On an exact table, whose records are split at a threshold and merged in two steps, a group shows what its own versions say
+and nothing else: one that a delete ended shows no event time, and what a row's last change is follows from commit times, not from
+the order in which halves are met.
 """
 
 from __future__ import annotations
@@ -41,6 +45,8 @@ class Versions:
     is_kept: Mask
     """Deletes that a compaction kept, whose effect the stored row shows already."""
     ranks: tuple[Ranks, ...]
+    commits: Ranks | None = None
+    """The versions' commit times, as numbers that compare as they do, where these decide which was last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +70,7 @@ class Verdict:
     """Of each version that was rejected, who gave the event times that it met."""
 
 
-def resolve_groups(versions: Versions, count: int, *, has_loose: bool) -> Verdict:
+def resolve_groups(versions: Versions, count: int, *, has_loose: bool, is_exact: bool = False) -> Verdict:
     """Mode ``per_group``; ``has_loose`` says whether there are columns of no group."""
     place, size = versions.place, len(versions.place)
     numbers = np.arange(size, dtype=np.int64)
@@ -96,12 +102,12 @@ def resolve_groups(versions: Versions, count: int, *, has_loose: bool) -> Verdic
     is_alive |= ~is_timed & (untimed >= 0)
     row = np.maximum.reduce([untimed, *values, *([latest] if has_loose else [])])
     changed = [np.where((w >= 0) & ~versions.is_kept[w], w, NONE) for w in winners]
-    last = np.maximum.reduce([row, *changed])
+    last = _latest([row, *values, *changed], versions.commits)
     ended = tuple(np.where((w >= 0) & ~is_data[w], w, NONE) for w in winners)
     has_time = np.logical_or.reduce([ranks > 0 for ranks in versions.ranks])
     lost = has_time & ~contributes & ~versions.is_base & ~versions.is_reset
     reasons = np.where(lost, OLDER, APPLIED).astype(np.int8)
-    clocks = tuple(np.where(w >= 0, w, untimed) for w in winners)
+    clocks = tuple(values) if is_exact else tuple(np.where(w >= 0, w, untimed) for w in winners)
     before = tuple(_of_segment(np.append(NONE, held[:-1]), segment, numbers) for held in holders)
     return Verdict(is_alive, last, row, (*values, latest), clocks, ended, reasons, before)
 
@@ -113,6 +119,15 @@ def _holders(ranks: Ranks, segment: Places) -> Places:
     is_top = (level == np.maximum.accumulate(level)) & (ranks > 0)
     held: Places = np.maximum.accumulate(np.where(is_top, np.arange(len(ranks), dtype=np.int64), NONE))
     return _of_segment(held, segment, np.arange(len(ranks)))
+
+
+def _latest(some: list[Places], commits: Ranks | None) -> Places:
+    """Of each place the latest of some versions: by commit time, if it counts, and then by their order."""
+    found = np.stack(some)
+    if commits is None or len(commits) == 0:
+        return np.asarray(found.max(axis=0))
+    level = np.where(found >= 0, commits[found] * len(commits) + found, NONE)
+    return np.asarray(np.take_along_axis(found, level.argmax(axis=0)[None, :], axis=0)[0])
 
 
 def _of_segment(held: Places, segment: Places, at: Places) -> Places:

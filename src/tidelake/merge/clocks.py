@@ -21,7 +21,7 @@ from tidelake.merge.base_merge import OUTPUT_ROWS, KeyLookup, take_rows
 from tidelake.merge.clock_rules import NONE, REASONS, Verdict, Versions, resolve_all, resolve_groups
 from tidelake.merge.clock_values import clock_default, clock_values, ranks
 from tidelake.merge.keys import record_keys
-from tidelake.merge.log_records import DATA, LogRecords
+from tidelake.merge.log_records import BLOCK_DELETE, DATA, LogRecords
 from tidelake.merge.mergers import IS_DELETE
 from tidelake.merge.outcome import BORN, COMMIT, INCOMING, KEY, REASON, SEQNO, STORED, Outcome
 from tidelake.merge.spec import MergeSpec
@@ -186,7 +186,7 @@ class _Work:
                 is_alone &= held == giver
         for held in verdict.clocks:
             # Who gives no event time has none.
-            is_alone &= (held == giver) | (held < 0)
+            is_alone &= (held == giver) | ((held < 0) & (not self._spec.is_exact))
         return np.where(is_alone, giver, NONE)
 
     def _made(self, verdict: Verdict, units: list[list[str]], at: Places) -> pa.Table:
@@ -206,7 +206,8 @@ class _Work:
 
     def _verdict(self, versions: Versions, units: list[list[str]]) -> Verdict:
         if self._clocks.mode == PER_GROUP:
-            return resolve_groups(versions, self._count, has_loose=self._spec.has_loose)
+            spec = self._spec
+            return resolve_groups(versions, self._count, has_loose=spec.has_loose, is_exact=spec.is_exact)
         return resolve_all(versions, self._count, tuple(self._counts(unit[0]) for unit in units))
 
     def judged(self) -> Judged:
@@ -226,8 +227,15 @@ class _Work:
         for name, kind in zip(self._spec.ordering_fields, self._spec.ordering_types, strict=True):
             numbers.append(ranks(clock_values(self._taken([name], every).column(0), kind), dense=is_dense))
         of_kept = self._entries["block"].is_in(sorted(self._side.records.kept)).to_numpy()
+        commits = None
+        if self._spec.is_exact:
+            # Delete blocks that were left over have another commit time than their deletes had.
+            of_kept = of_kept | (self._entries["kind"].to_numpy() == BLOCK_DELETE)
+            if COMMIT_TIME in self._side.log.column_names:
+                commits = ranks(self._taken([COMMIT_TIME], every).column(0).combine_chunks(), dense=True)
         kept = np.concatenate([nothing, of_kept])[self._source]
-        return Versions(self._place, self._source < self._held, deleted, reset & deleted, kept, tuple(numbers))
+        is_base = self._source < self._held
+        return Versions(self._place, is_base, deleted, reset & deleted, kept, tuple(numbers), commits)
 
     def _units(self) -> list[list[str]]:
         """The columns that are given together: groups and the rest, or one by one; event times are given by themselves."""

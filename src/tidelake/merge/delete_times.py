@@ -1,9 +1,10 @@
-"""The event times of deletes: by their ordering value where the table orders by its event-time field, else their commit's."""
+"""The event times of deletes: by their ordering value where the table orders by its event times, else their commit's."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,7 +16,12 @@ Bounds = tuple[int | None, int | None]
 
 
 def delete_bounds_ms(
-    ordering: Sequence[pa.Array], unconditional: Mask, spec: MergeSpec, field: str, unit: str | None, commit_ms: int
+    ordering: Sequence[pa.Array],
+    unconditional: Mask,
+    spec: MergeSpec,
+    fields: Sequence[str],
+    unit: str | None,
+    commit_ms: int,
 ) -> Bounds:
     """The least and greatest event time of the deletes of one commit, given their ordering values in comparable form.
 
@@ -23,15 +29,18 @@ def delete_bounds_ms(
     """
     if len(unconditional) == 0:
         return None, None
-    if field not in spec.ordering_fields:
-        return commit_ms, commit_ms
-    place = spec.ordering_fields.index(field)
-    values = pc.if_else(pa.array(unconditional), pa.scalar(None, pa.int64()), pc.cast(ordering[place], pa.int64()))
-    times = [commit_ms] if values.null_count else []
-    found = pc.min_max(values)
-    if found["min"].is_valid:
-        kind = spec.ordering_types[place]
-        times += [stored_to_ms(found[side].as_py(), kind, unit) for side in ("min", "max")]
+    times: list[int] = []
+    untimed = np.ones(len(unconditional), dtype=np.bool_)
+    for place, (name, kind) in enumerate(zip(spec.ordering_fields, spec.ordering_types, strict=True)):
+        if name not in fields:
+            continue
+        values = pc.if_else(pa.array(unconditional), pa.scalar(None, pa.int64()), pc.cast(ordering[place], pa.int64()))
+        untimed &= np.asarray(values.is_null())
+        found = pc.min_max(values)
+        if found["min"].is_valid:
+            times += [stored_to_ms(found[side].as_py(), kind, unit) for side in ("min", "max")]
+    if untimed.any():
+        times.append(commit_ms)
     return min(times), max(times)
 
 

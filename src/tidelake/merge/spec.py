@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tidelake.config import CUSTOM, Clocks, MergeMode, PartialUpdateMode, TableConfig, TableType
-from tidelake.errors import CorruptError, UnsupportedError
+from tidelake.errors import CorruptError, InvalidError, UnsupportedError
 from tidelake.merge.mergers import Merger, merger_class
 from tidelake.schema import META_COLUMN_NAMES, RECORD_KEY
 
@@ -41,6 +41,8 @@ class MergeSpec:
     merger: type[Merger] | None = None
     has_loose: bool = False
     """Whether there are columns of no group, which follow the order of commits (mode per_group)."""
+    is_exact: bool = False
+    """Whether records are split at event times, so that what a group shows must follow from its own versions alone."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -95,15 +97,30 @@ def _spec(config: TableConfig, schema: pa.Schema, clocks: Clocks | None) -> Merg
         has_is_deleted=IS_DELETED in schema.names and pa.types.is_boolean(schema.field(IS_DELETED).type),
         has_operation=OPERATION in schema.names,
         clocks=clocks,
-        has_loose=clocks is not None and _has_loose(config, clocks, schema),
+        has_loose=clocks is not None and bool(_loose(config, clocks, schema)),
+        is_exact=config.is_exact,
         merger=None if clocks is None or clocks.mode != CUSTOM else merger_class(clocks.merger),
     )
 
 
-def _has_loose(config: TableConfig, clocks: Clocks, schema: pa.Schema) -> bool:
+def refuse_loose(config: TableConfig, schema: pa.Schema) -> None:
+    """Refuse columns of no group on an exact table: they have no event time, and no side of a threshold."""
+    if not config.is_exact or config.clocks is None:
+        return
+    loose = _loose(config, config.clocks, schema)
+    if loose:
+        raise InvalidError(
+            f"the column {loose[0]!r} is in no group, and an exact table with several event times splits by groups",
+            value=loose[0],
+            table=config.name,
+            hint="name it in fields.<event time>.sequence-group when the table is made",
+        )
+
+
+def _loose(config: TableConfig, clocks: Clocks, schema: pa.Schema) -> list[str]:
     bound = {*META_COLUMN_NAMES, IS_DELETED, OPERATION, *config.record_key_fields, *config.partition_fields}
     bound |= {*clocks.fields, *(name for group in clocks.groups for name in group)}
-    return any(name not in bound for name in schema.names)
+    return [name for name in schema.names if name not in bound]
 
 
 def _custom(config: TableConfig) -> UnsupportedError:

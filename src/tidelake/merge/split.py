@@ -34,10 +34,10 @@ _TIME = "o0"
 
 @dataclass(frozen=True, slots=True)
 class Deletes:
-    """Deletes that are left over: their keys, and the numbers of their event times as the column stores them."""
+    """Deletes that are left over: their keys, and the numbers of their event times as the columns store them."""
 
     keys: pa.Array
-    times: pa.Array
+    times: tuple[pa.Array, ...]
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -134,4 +134,4 @@ def _resets(entries: pl.DataFrame, counted: pl.DataFrame, spec: MergeSpec) -> pl
 
 
 def _deletes(entries: pl.DataFrame) -> Deletes:
-    return Deletes(pc.cast(entries["key"].to_arrow(), pa.string()), entries[_TIME].to_arrow())
+    return Deletes(pc.cast(entries["key"].to_arrow(), pa.string()), (entries[_TIME].to_arrow(),))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -12,6 +13,7 @@ from tidelake.filegroup import BaseFile, FileSlice, LogFile
 from tidelake.filegroup.event_times import EventRange, EventTimes
 from tidelake.merge import read_logs
 from tidelake.merge.delete_times import delete_bounds_ms, joined_bounds
+from tidelake.merge.log_records import BLOCK_DELETE
 from tidelake.query.read_slice import read_base
 from tidelake.query.snapshot import plan_slices
 from tidelake.query.source import TableSource
@@ -28,28 +30,33 @@ def event_times_of(source: TableSource) -> EventTimes:
 
 def read_range(source: TableSource, file: BaseFile | LogFile) -> EventRange:
     """The event times in a file, by reading its column; raises if it cannot be read."""
-    name = source.config.event_time_field
-    if name is None:
+    return range_in(source, file, source.config.event_time_fields)
+
+
+def range_in(source: TableSource, file: BaseFile | LogFile, names: Sequence[str]) -> EventRange:
+    """The same of some event-time columns."""
+    if not names:
         raise InvalidError("the table has no event-time field", table=source.storage.uri)
     unit = source.config.event_time_unit
     if isinstance(file, BaseFile):
         plan = plan_slices(source, (FileSlice("", file.name.file_id, file.name.instant, file, ()),))
-        schema = pa.schema([plan.schema.field(name)])
+        schema = pa.schema([plan.schema.field(name) for name in names])
         batches = read_base(source.storage, file, schema)
-        low, high = joined_bounds(*(event_bounds_ms(batch.column(name), unit) for batch in batches))
+        low, high = joined_bounds(*(event_bounds_ms(column, unit) for batch in batches for column in batch.columns))
         return EventRange(low, high)
     plan = plan_slices(source, (FileSlice("", file.name.file_id, file.name.instant, None, (file,)),))
     spec = plan.merge
     if spec is None:
         raise InternalError("a log was planned without merge rules", file=file.path)
-    needed = {name, *spec.columns}
+    needed = {*names, *spec.columns}
     context = replace(plan.log_context, schema=pa.schema([f for f in plan.schema if f.name in needed]))
     records = read_logs(source.storage, (file,), spec, context)
-    deletes = records.entries.filter(pl.col("row") < 0)
+    # With several event times the entries of delete blocks have rows; those without any count with their commit.
+    deletes = records.entries.filter((pl.col("row") < 0) | (pl.col("unconditional") & (pl.col("kind") == BLOCK_DELETE)))
     ordering = [deletes[f"o{place}"].to_arrow() for place in range(len(spec.ordering_fields))]
     commit_ms = parse_instant(file.name.instant, source.zone)
     low, high = joined_bounds(
-        event_bounds_ms(records.rows.column(name), unit),
-        delete_bounds_ms(ordering, deletes["unconditional"].to_numpy(), spec, name, unit, commit_ms),
+        *(event_bounds_ms(records.rows.column(name), unit) for name in names),
+        delete_bounds_ms(ordering, deletes["unconditional"].to_numpy(), spec, names, unit, commit_ms),
     )
     return EventRange(low, high)

@@ -180,7 +180,7 @@ def write_context(call: ServiceCall, executing: Executing) -> WriteContext:
     config = executing.source.config
     schema = table_schema(executing.source).declared
     merge = merge_spec(config, with_meta(schema))
-    return WriteContext(config, schema, merge, executing.instant, call.files, config.event_time_field, config.buckets)
+    return WriteContext(config, schema, merge, executing.instant, call.files, config.buckets)
 
 
 def by_partition(stats: Iterable[WriteStat]) -> dict[str, tuple[WriteStat, ...]]:

@@ -32,7 +32,7 @@ from tidelake.errors import ConflictError, TidelakeError
 from tidelake.filegroup import FileSlice
 from tidelake.filegroup.listing import list_partitions
 from tidelake.format.commit_metadata import WriteStat
-from tidelake.merge import Outcome
+from tidelake.merge import Outcome, refuse_loose
 from tidelake.query import TableSource, table_schema
 from tidelake.schema import META_COLUMN_NAMES, spark_json_to_arrow
 from tidelake.spark.scan import spark_schema
@@ -80,6 +80,7 @@ def write_on_spark(storage: Storage, clock: Clock, frame: DataFrame, request: Wr
     known = table_schema(source).declared
     deletes = request.operation.startswith("delete")
     schema = known if deletes else evolved_schema(known, spark_json_to_arrow(data.schema.json()))
+    refuse_loose(source.config, schema)
 
     refuse_blanks(source.config, request)
 

@@ -84,7 +84,6 @@ class TableFreshness(TableServices):
             operation,
             dict(metadata or {}),
             self._file_options(),
-            self._source.config.event_time_field,
             txn=make_txn(txn),
             watermark=None if watermark is None else as_epoch_ms(watermark),
             options=self._options,

@@ -60,7 +60,6 @@ class WriteContext:
     merge: MergeSpec
     instant: str
     files: FileOptions
-    event_time_field: str | None = None
     buckets: int | None = None
     """How many buckets each partition has, for tables of the BUCKET index; None is the SIMPLE index."""
     held: frozenset[tuple[str, str]] = frozenset()

@@ -26,11 +26,12 @@ from tidelake.format.names import PROPERTIES_FILE
 from tidelake.format.properties import encode_properties, table_checksum
 from tidelake.index import value_text
 from tidelake.index.time_paths import KEYS, OLD_PREFIX, PREFIX, TimePaths, default_type
+from tidelake.merge import refuse_loose
 from tidelake.merge.ordering import type_family
 from tidelake.storage import Storage
 from tidelake.write.columns import refuse_bad_columns
 from tidelake.write.create_clocks import clock_properties, is_merge_option, ordering_of
-from tidelake.write.event_time import check_event_time
+from tidelake.write.event_time import check_event_times
 from tidelake.write.rows import refuse_reserved
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -81,7 +82,10 @@ def create(
     properties = _properties(
         schema, name, record_key, partition_by, table_type, ordering_fields, event_time_field, options
     )
-    refuse_unfit_exact(parse_table_config(properties))
+    config = parse_table_config(properties)
+    check_event_times(schema, config.event_time_fields, config.event_time_unit)
+    refuse_unfit_exact(config)
+    refuse_loose(config, schema)
     text = encode_properties(properties, ("Properties saved by Tidelake",))
     try:
         storage.put_if_absent(PROPERTIES_FILE, text)
@@ -135,9 +139,7 @@ def _check_columns(
         value_text(pa.array([], schema.field(column).type), column)
     for column in ordering_fields:
         type_family(schema.field(column).type)
-    if event_time_field is not None:
-        check_event_time(schema, event_time_field, event_time_unit)
-    elif event_time_unit is not None:
+    if event_time_field is None and event_time_unit is not None:
         raise InvalidError(f"{EVENT_TIME_UNIT} is given without an event_time_field", value=event_time_unit)
 
 

@@ -7,6 +7,7 @@ asks what is complete.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -23,8 +24,15 @@ _FIRST_S, _END_S = -2_208_988_800, 7_289_654_400
 """The years 1900 to 2200."""
 
 
-def check_event_time(schema: pa.Schema, field: str, unit: str | None) -> None:
-    """Refuse an event-time column whose values are no times, or do not say of which unit they are."""
+def check_event_times(schema: pa.Schema, fields: Sequence[str], unit: str | None) -> None:
+    """Refuse event-time columns whose values are no times, or do not say of which unit they are."""
+    for field in fields:
+        _check_event_time(
+            schema, field, unit, has_numbers=any(pa.types.is_integer(schema.field(f).type) for f in fields)
+        )
+
+
+def _check_event_time(schema: pa.Schema, field: str, unit: str | None, *, has_numbers: bool) -> None:
     kind = schema.field(field).type
     if pa.types.is_integer(kind):
         if unit is None:
@@ -35,15 +43,17 @@ def check_event_time(schema: pa.Schema, field: str, unit: str | None) -> None:
             )
     elif not (pa.types.is_timestamp(kind) or pa.types.is_date32(kind)):
         raise InvalidError(f"the event-time column {field!r} has type {kind}, no time", value=str(kind))
-    elif unit is not None:
+    elif unit is not None and not has_numbers:
         raise InvalidError(f"the event-time column {field!r} has type {kind}, which has its own unit", value=unit)
 
 
 def refuse_implausible_times(rows: pa.Table, config: TableConfig) -> None:
     """Refuse rows whose event time is before 1900 or after 2200, naming some of their keys."""
-    field = config.event_time_field
-    if field is None or rows.num_rows == 0:
-        return
+    for field in config.event_time_fields if rows.num_rows else ():
+        _refuse_implausible(rows, field, config)
+
+
+def _refuse_implausible(rows: pa.Table, field: str, config: TableConfig) -> None:
     column = in_one(rows.column(field))
     values = stored_numbers(column)
     if pa.types.is_date32(column.type):

@@ -25,6 +25,7 @@ from tidelake.format.delete_block import encode_deletes
 from tidelake.format.log_block import BlockType, HeaderKey, LogBlock, encode_block
 from tidelake.format.names import PARTITION_META_FILE, BaseFileName, LogFileName
 from tidelake.format.properties import PartitionMetadata, encode_partition_metadata
+from tidelake.merge.clock_values import clock_values, delete_clocks
 from tidelake.merge.delete_times import delete_bounds_ms, joined_bounds
 from tidelake.merge.ordering import delete_ordering
 from tidelake.schema import RECORD_KEY
@@ -220,21 +221,25 @@ def file_stat(file_id: str, path: str, partition_path: str, size: int, rows: int
 
 
 def event_bounds(rows: pa.Table, context: WriteContext) -> tuple[int | None, int | None]:
-    """The least and greatest event time of the rows, in milliseconds, if the table has an event-time field."""
-    field = context.event_time_field
-    if field is None or rows.num_rows == 0:
+    """The least and greatest of the rows' event times, in milliseconds; all count, where a row has several."""
+    fields = context.config.event_time_fields
+    if rows.num_rows == 0:
         return None, None
-    return event_bounds_ms(rows.column(field), context.config.event_time_unit)
+    return joined_bounds(*(event_bounds_ms(rows.column(name), context.config.event_time_unit) for name in fields))
 
 
 def _delete_bounds(deletes: pa.StructArray | None, context: WriteContext) -> tuple[int | None, int | None]:
     """The same of delete-block entries."""
-    field, merge, config = context.event_time_field, context.merge, context.config
-    if field is None or deletes is None or len(deletes) == 0:
+    merge, config = context.merge, context.config
+    if not config.event_time_fields or deletes is None or len(deletes) == 0:
         return None, None
     ordering: list[pa.Array] = []
     unconditional = np.ones(len(deletes), dtype=np.bool_)
     if merge.is_event_time:
         ordering, unconditional = delete_ordering(pc.struct_field(deletes, "ordering"), merge.ordering_types)
+    elif merge.clocks is not None:
+        columns = delete_clocks(pc.struct_field(deletes, "ordering"), merge.ordering_types)
+        ordering = [clock_values(column, kind) for column, kind in zip(columns, merge.ordering_types, strict=True)]
+        unconditional = np.logical_and.reduce([unconditional, *(np.asarray(c.is_null()) for c in columns)])
     commit_ms = parse_instant(context.instant, timeline_zone(config.timezone_is_utc))
-    return delete_bounds_ms(ordering, unconditional, merge, field, config.event_time_unit, commit_ms)
+    return delete_bounds_ms(ordering, unconditional, merge, config.event_time_fields, config.event_time_unit, commit_ms)

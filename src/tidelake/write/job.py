@@ -27,7 +27,7 @@ from tidelake.format.commit_metadata import WRITER_KEY, WriteStat
 from tidelake.format.event_marks import DEFAULT_INPUT, WATERMARK_PREFIX
 from tidelake.format.freshness_marks import INCOMING_MAX_KEY, INCOMING_MIN_KEY, OWN_PREFIXES
 from tidelake.index import key_hashes
-from tidelake.merge import Outcome, merge_spec, resolve_spec
+from tidelake.merge import Outcome, merge_spec, refuse_loose, resolve_spec
 from tidelake.query import TableSource, table_schema
 from tidelake.schema import with_meta
 from tidelake.storage import Storage
@@ -75,7 +75,6 @@ class WriteRequest:
     operation: str
     extra_metadata: Mapping[str, str]
     files: FileOptions
-    event_time_field: str | None = None
     known: Timeline | None = None
     """The timeline as of which the rows were read from the table (a delete's), so that later changes conflict."""
     txn: Txn | None = None
@@ -95,6 +94,7 @@ def write(storage: Storage, clock: Clock, data: object, request: WriteRequest) -
     incoming = to_arrow(data)
     known = table_schema(source).declared
     schema = known if request.operation.startswith("delete") else evolved_schema(known, incoming.schema)
+    refuse_loose(source.config, schema)
     rows = prepare(incoming, schema, source.config)
     refuse_blanks(source.config, request)
     if not request.operation.startswith("delete"):
@@ -117,7 +117,7 @@ def deduplicates(operation: str, config: TableConfig) -> bool:
 
 def refuse_blanks(config: TableConfig, request: WriteRequest) -> None:
     """Where a late record is not met by the key's own base row, only deletes with an ordering value are right."""
-    is_logged = _is_logged(config) and config.merge_mode is MergeMode.EVENT_TIME
+    is_logged = _is_logged(config) and (config.merge_mode is MergeMode.EVENT_TIME or config.is_exact)
     if request.operation == "delete_unconditional" and is_logged and (config.is_global or config.buckets):
         raise UnsupportedError(
             "an unconditional delete is not written to an event-time table of the BUCKET or GLOBAL_SIMPLE index",
@@ -352,7 +352,6 @@ def context_of(source: TableSource, schema: pa.Schema, transaction: Transaction,
         merge_spec(config, with_meta(schema)),
         transaction.instant,
         request.files,
-        request.event_time_field,
         config.buckets,
         frozenset(clustered_groups(transaction.start, source.reader)),
         resolve_spec(config, with_meta(schema)),

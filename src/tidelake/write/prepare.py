@@ -19,6 +19,7 @@ from tidelake.format.avro_arrow import avro_record
 from tidelake.format.avro_data import encode_records
 from tidelake.index import KeyGenerator
 from tidelake.merge.ordering import comparable
+from tidelake.merge.spec import IS_DELETED
 from tidelake.schema import META_COLUMN_NAMES, conform, merge_schemas
 from tidelake.write.columns import refuse_bad_columns
 from tidelake.write.event_time import refuse_implausible_times
@@ -115,7 +116,29 @@ def prepare(data: pa.Table, schema: pa.Schema, config: TableConfig) -> pa.Table:
 def refuse_unfit(rows: pa.Table, config: TableConfig) -> None:
     """Refuse prepared rows that must not come in, though what is stored may be so and is deleted."""
     refuse_implausible_times(rows, config)
+    _refuse_values_without_time(rows, config)
     KeyGenerator.of(config).refuse_ambiguous(rows, in_one(rows.column(KEY)))
+
+
+def _refuse_values_without_time(rows: pa.Table, config: TableConfig) -> None:
+    """On an exact table the values of a group without its event time would be on no side of a threshold."""
+    if not config.is_exact or config.clocks is None or rows.num_rows == 0:
+        return
+    for time, names in zip(config.clocks.fields, config.clocks.groups, strict=True):
+        untimed = pc.is_null(in_one(rows.column(time)))
+        if IS_DELETED in rows.column_names:
+            untimed = pc.and_not(untimed, pc.fill_null(in_one(rows.column(IS_DELETED)), False))
+        for name in names:
+            at = np.flatnonzero(np.asarray(pc.and_(untimed, pc.is_valid(in_one(rows.column(name))))))
+            if len(at):
+                keys = rows.column(KEY).take(pa.array(at[:SAMPLES])).to_pylist()
+                raise InvalidError(
+                    f"the column {name!r} has values without its event time {time!r} in {len(at)} rows, for the keys "
+                    f"{', '.join(keys)}: an exact table could not tell when they are from",
+                    value=name,
+                    table=config.name,
+                    hint=f"give {time}, or null for the columns that follow it",
+                )
 
 
 def deduplicate(rows: pa.Table, schema: pa.Schema, config: TableConfig) -> pa.Table:

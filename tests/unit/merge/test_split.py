@@ -112,7 +112,7 @@ def left_entries(left: Leftover, kinds: dict[int, int]) -> list[Entry]:
     """What a reader finds in the log of what is left, in its order; ``kinds`` says which values are deletes."""
 
     def deletes(some: Deletes) -> list[Entry]:
-        pairs = zip(some.keys.to_pylist(), some.times.to_pylist(), strict=True)
+        pairs = zip(some.keys.to_pylist(), some.times[0].to_pylist(), strict=True)
         return [Entry(key, ts, 0, BLOCK_DELETE) for key, ts in pairs]
 
     rows = [

@@ -74,8 +74,8 @@ class EventTimePlanner(CompactionPlanner):
 
     def decide(self, source: TableSource, window: Window, work: Work, left: dict[str, str]) -> Outcome:
         """The groups with data before T, if it is time for them."""
-        field = source.config.event_time_field
-        if field is None:
+        fields = source.config.event_time_fields
+        if not fields:
             raise InvalidError(
                 "a compaction by event time needs a table with an event-time field",
                 table=source.config.name,
@@ -106,7 +106,7 @@ class EventTimePlanner(CompactionPlanner):
             self._policy,
             EVENT_TIME_BARRIER.of(self.config.options),
             source.config.is_exact,
-            field,
+            ",".join(fields),
             source.config.event_time_unit or "",
             not missing,
             missing,

@@ -18,7 +18,8 @@ from tidelake.filegroup import FileSlice
 from tidelake.format.commit_metadata import WriteStat
 from tidelake.format.event_marks import EventTimeMarks, SplitCounts
 from tidelake.format.names import BaseFileName, LogFileName
-from tidelake.merge import Deletes, Leftover, MergeSpec, SplitMerge, read_logs
+from tidelake.merge import Deletes, GroupSplit, Leftover, Outcome, SplitMerge, read_logs
+from tidelake.merge.ordering import typed_values
 from tidelake.query import ScanPlan, read_base
 from tidelake.schema import FILE_NAME
 from tidelake.schema.event_time import ms_to_stored
@@ -29,6 +30,7 @@ from tidelake.write.base_stream import encode_base_stream
 from tidelake.write.context import WriteContext
 from tidelake.write.deletes import delete_entries
 from tidelake.write.files import join, put_markers, write_log
+from tidelake.write.rejects import Rejected, stage_rejects
 from tidelake.write.rows import KEY, PATH
 
 
@@ -40,8 +42,8 @@ class ExactJob:
     context: WriteContext
     claim: Claim
     token: Token
-    threshold: int
-    """The least number of the event-time column that is not before the threshold."""
+    thresholds: tuple[int, ...]
+    """For each event-time column the least number that is not before the threshold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +52,13 @@ class ExactSlice:
 
     stats: tuple[WriteStat, ...]
     counts: SplitCounts
+    rejected: Rejected
 
 
 def exact_job(scan: ScanPlan, context: WriteContext, claim: Claim, token: Token, marks: EventTimeMarks) -> ExactJob:
     """The job of a plan; refused if the table is not one whose records can be split at the plan's threshold."""
     spec = context.merge
-    if spec.ordering_fields != (marks.field,) or not context.config.is_exact:
+    if ",".join(spec.ordering_fields) != marks.field or not context.config.is_exact:
         raise UnsupportedError(
             f"the plan {context.instant} splits at the event time {marks.field!r}, and the table is not exact by it",
             value=marks.field,
@@ -63,8 +66,9 @@ def exact_job(scan: ScanPlan, context: WriteContext, claim: Claim, token: Token,
             instant=context.instant,
             hint="take the plan back with rollback(instant), and compact anew",
         )
-    threshold = ms_to_stored(marks.threshold_ms, spec.ordering_types[0], context.config.event_time_unit)
-    return ExactJob(scan, context, claim, token, threshold)
+    unit = context.config.event_time_unit
+    thresholds = tuple(ms_to_stored(marks.threshold_ms, kind, unit) for kind in spec.ordering_types)
+    return ExactJob(scan, context, claim, token, thresholds)
 
 
 def compact_exact(job: ExactJob, storage: Storage, file_slice: FileSlice, attempt: int) -> ExactSlice:
@@ -75,13 +79,14 @@ def compact_exact(job: ExactJob, storage: Storage, file_slice: FileSlice, attemp
     paths = join(partition, str(base_name)), join(partition, str(log_name))
     files = [(paths[1], "CREATE"), (paths[0], "MERGE")]
     put_markers(storage, job.context.instant, job.token.marker_number(attempt), files)
-    spec = _spec(job)
-    split = SplitMerge(read_logs(storage, file_slice.logs, spec, job.scan.log_context), spec, job.threshold)
+    outcome = Outcome()
+    split = _split(job, storage, file_slice, outcome)
     made = encode_base_stream(job.context, base_name, split.merged(_base(job, storage, file_slice)), job.scan.schema)
     left = split.leftover()
     stats: list[WriteStat] = []
     if left.count:
         stats.append(_write_leftover(job, storage, log_name, partition, left))
+    rejected = stage_rejects(storage, job.context.config, job.context.instant, file_slice.file_id, outcome)
     base = file_slice.base
     stat = replace(
         made.put(storage, partition),
@@ -92,13 +97,17 @@ def compact_exact(job: ExactJob, storage: Storage, file_slice: FileSlice, attemp
         total_log_blocks=len(file_slice.logs),
     )
     refuse_late(storage, job.claim, *paths)
-    return ExactSlice((stat, *stats), SplitCounts(left.count, split.superseded, split.without_time))
+    return ExactSlice((stat, *stats), SplitCounts(left.count, split.superseded, split.without_time), rejected)
 
 
-def _spec(job: ExactJob) -> MergeSpec:
-    if job.scan.merge is None:
+def _split(job: ExactJob, storage: Storage, file_slice: FileSlice, outcome: Outcome) -> SplitMerge | GroupSplit:
+    spec = job.scan.merge
+    if spec is None:
         raise InternalError("an exact compaction was planned without merge rules", instant=job.context.instant)
-    return job.scan.merge
+    records = read_logs(storage, file_slice.logs, spec, job.scan.log_context)
+    if spec.clocks is not None:
+        return GroupSplit(records, spec, job.thresholds, outcome)
+    return SplitMerge(records, spec, job.thresholds[0])
 
 
 def _base(job: ExactJob, storage: Storage, file_slice: FileSlice) -> Iterable[pa.RecordBatch]:
@@ -123,10 +132,8 @@ def _write_leftover(job: ExactJob, storage: Storage, name: LogFileName, partitio
 def _entries(job: ExactJob, deletes: Deletes, partition: str) -> pa.StructArray:
     """Deletes with the event times that they had."""
     spec = job.context.merge
-    kind = spec.ordering_types[0]
-    times = pc.cast(deletes.times, pa.int64())
-    if pa.types.is_date32(kind):
-        times = pc.cast(times, pa.int32())
     paths = pa.repeat(pa.scalar(partition, pa.string()), len(deletes))
-    columns = {KEY: deletes.keys, PATH: paths, spec.ordering_fields[0]: pc.cast(times, kind)}
+    columns = {KEY: deletes.keys, PATH: paths}
+    for name, kind, times in zip(spec.ordering_fields, spec.ordering_types, deletes.times, strict=True):
+        columns[name] = typed_values(pc.cast(times, pa.int64()), kind)
     return delete_entries(pa.table(columns), job.context)

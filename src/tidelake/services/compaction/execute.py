@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,6 +26,7 @@ from tidelake.format.names import BaseFileName, parse_base_name, parse_log_name
 from tidelake.format.plans import CompactionOperation, CompactionPlan
 from tidelake.format.tombstone_marks import encode_tombstones
 from tidelake.merge import Outcome as MergeOutcome
+from tidelake.merge.arrays import Mask
 from tidelake.query import ScanPlan, TableSource, plan_slices, read_slice
 from tidelake.schema.event_time import ms_to_stored, stored_numbers
 from tidelake.services.compaction.event_plan import EventTimePlanner
@@ -157,7 +159,7 @@ class RowsAfter:
     """Counts the rows at or after a threshold as they stream by; none is asked for where there is no threshold."""
 
     def __init__(self, context: WriteContext, threshold_ms: int | None) -> None:
-        self._field = context.event_time_field
+        self._fields = context.config.event_time_fields
         self._unit = context.config.event_time_unit
         self._threshold_ms = threshold_ms
         self.count = 0
@@ -165,11 +167,14 @@ class RowsAfter:
     def counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same batches."""
         for batch in batches:
-            if self._threshold_ms is not None and self._field is not None:
-                column = batch.column(self._field)
-                least = ms_to_stored(self._threshold_ms, column.type, self._unit)
-                self.count += pc.sum(pc.greater_equal(stored_numbers(column), least)).as_py() or 0
+            if self._threshold_ms is not None and self._fields:
+                after = [self._is_after(batch.column(name), self._threshold_ms) for name in self._fields]
+                self.count += int(np.count_nonzero(np.logical_or.reduce(after)))
             yield batch
+
+    def _is_after(self, column: pa.Array, threshold_ms: int) -> Mask:
+        least = ms_to_stored(threshold_ms, column.type, self._unit)
+        return np.asarray(pc.fill_null(pc.greater_equal(stored_numbers(column), least), False))
 
 
 def compact_inline(call: ServiceCall) -> None:
@@ -232,6 +237,7 @@ def _work(call: ServiceCall, executing: Executing) -> Done:
         done = call.runner.run(call.storage, partial(compact_exact, exact), slices, sizes)
         stats = [stat for each in done for stat in each.stats]
         extra |= sum((each.counts for each in done), SplitCounts()).encode()
+        extra |= rejected_together(each.rejected for each in done).metadata
     else:
         threshold_ms = None if marks is None else marks.threshold_ms
         job = CompactionJob(scan, context, executing.claim, executing.token, threshold_ms)
