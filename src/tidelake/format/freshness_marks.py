@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 _MEMORY_KEY = "tidelake.freshness.memory"
 INCOMING_MIN_KEY, INCOMING_MAX_KEY = "tidelake.incoming.event.min", "tidelake.incoming.event.max"
 """The event times that a copy-on-write brought: statistics there are of whole files."""
+_INCOMING_TIMES_KEY = "tidelake.incoming.event.times"
+"""Of a table with several event times: the least and greatest of each that a write brought."""
 OWN_PREFIXES = ("tidelake.rt.", "tidelake.ro.", "tidelake.freshness.", "tidelake.incoming.", "tidelake.watermark.")
 
 
@@ -43,6 +45,8 @@ class Memory:
     """Whether the next commit's values follow from these and its own files; not if times are not known, or in the future."""
     declared: Mapping[str, int] = field(default_factory=dict)
     """The watermark of each input."""
+    clocks: Mapping[str, ViewTimes] = field(default_factory=dict)
+    """Of a table with several event times: what the last write that brought one of them brought of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +75,13 @@ class FreshnessMarks:
 
     def encode(self) -> dict[str, str]:
         """As extra metadata of a commit."""
-        memory = {
+        memory: dict[str, object] = {
             "log_min": self.memory.log_min,
             "settled": self.memory.is_settled,
             "declared": dict(sorted(self.memory.declared.items())),
         }
+        if self.memory.clocks:
+            memory["clocks"] = {name: [t.completion, t.freshness] for name, t in sorted(self.memory.clocks.items())}
         return {**self.properties(), _MEMORY_KEY: json.dumps(memory, separators=(",", ":"))}
 
 
@@ -86,7 +92,8 @@ def decode_freshness_marks(extra: Mapping[str, str | None] | None) -> FreshnessM
         memory = json.loads(found.get(_MEMORY_KEY) or "")
         low = memory["log_min"]
         declared = {str(name): int(time_ms) for name, time_ms in memory["declared"].items()}
-        kept = Memory(None if low is None else int(low), memory["settled"] is True, declared)
+        clocks = {str(name): ViewTimes(int(a), int(b)) for name, (a, b) in memory.get("clocks", {}).items()}
+        kept = Memory(None if low is None else int(low), memory["settled"] is True, declared, clocks)
         return FreshnessMarks(
             _times(found, "rt", ""),
             _times(found, "ro", ""),
@@ -95,6 +102,20 @@ def decode_freshness_marks(extra: Mapping[str, str | None] | None) -> FreshnessM
             kept,
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+def encode_incoming(times: Mapping[str, tuple[int, int]]) -> dict[str, str]:
+    """What a write brought of each of several event times, as extra metadata."""
+    return {_INCOMING_TIMES_KEY: json.dumps(dict(sorted(times.items())), separators=(",", ":"))} if times else {}
+
+
+def decode_incoming(extra: Mapping[str, str | None] | None) -> dict[str, ViewTimes] | None:
+    """The same, read again; None if the commit does not tell."""
+    try:
+        told = json.loads((extra or {}).get(_INCOMING_TIMES_KEY) or "")
+        return {str(name): ViewTimes(int(low), int(high)) for name, (low, high) in told.items()}
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return None
 
 

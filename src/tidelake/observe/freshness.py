@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidelake._clock import utc_from_ms
-from tidelake.format.freshness_marks import ViewTimes
+from tidelake.format.freshness_marks import FreshnessMarks, ViewTimes
 from tidelake.query import TableSource
 from tidelake.query.freshness import Arrival, Freshness, clipped, freshness
 from tidelake.query.live_times import table_state
@@ -100,12 +100,14 @@ class FreshnessReport:
     @property
     def rt(self) -> ViewFreshness:
         """The snapshot view, by all clocks: the least of each."""
-        return _overall([clock.rt for clock in self.clocks])
+        marks = None if self._found is None else self._found.marks
+        return ViewFreshness(None, None) if marks is None else _view(marks.rt, marks.rt_hwm)
 
     @property
     def ro(self) -> ViewFreshness:
-        """The read-optimised view, by all clocks: the least of each."""
-        return _overall([clock.ro for clock in self.clocks])
+        """The read-optimised view, by all clocks: its completion is the least of each."""
+        marks = None if self._found is None else self._found.marks
+        return ViewFreshness(None, None) if marks is None else _view(marks.ro, marks.ro_hwm)
 
     @property
     def commit_latency_ms(self) -> int | None:
@@ -163,12 +165,11 @@ def freshness_report(source: TableSource, now_ms: int) -> FreshnessReport:
         return FreshnessReport(*about, (), {}, None, 0, nothing, None, None)
     found = freshness(source, now_ms)
     marks, last = found.marks, found.last
-    clock = ClockFreshness(config.event_time_field, _view(marks.rt, marks.rt_hwm), _view(marks.ro, marks.ro_hwm))
     statistics = table_state(source).statistics() if found.live is None else found.live.brought
     completed_ms = parse_instant(last.completion_time, source.zone) if last is not None else None
     return FreshnessReport(
         *about,
-        (clock,),
+        _clocks(config.event_time_fields, marks),
         dict(marks.memory.declared),
         found.watermark,
         found.future_files,
@@ -178,6 +179,20 @@ def freshness_report(source: TableSource, now_ms: int) -> FreshnessReport:
         found,
         statistics,
     )
+
+
+def _clocks(fields: tuple[str, ...], marks: FreshnessMarks) -> tuple[ClockFreshness, ...]:
+    """Each event time; of several, logs hold all of them back alike, since files' statistics do not tell them apart."""
+    if len(fields) == 1:
+        return (ClockFreshness(fields[0], _view(marks.rt, marks.rt_hwm), _view(marks.ro, marks.ro_hwm)),)
+    made = []
+    for name in fields:
+        times = marks.memory.clocks.get(name, ViewTimes())
+        low, log_min = times.completion, marks.memory.log_min
+        completion = low if low is None or log_min is None else min(low, log_min - 1)
+        ro = ViewTimes(None if marks.ro.completion is None else completion, marks.ro.freshness)
+        made.append(ClockFreshness(name, _view(times, ViewTimes()), _view(ro, ViewTimes())))
+    return tuple(made)
 
 
 def held_text(groups: tuple[HoldingGroup, ...]) -> str:
@@ -247,21 +262,6 @@ def _columns(table: pa.Table) -> dict[str, pa.ChunkedArray]:
 
 def _view(times: ViewTimes, high: ViewTimes) -> ViewFreshness:
     return ViewFreshness(times.completion, times.freshness, high.completion, high.freshness)
-
-
-def _overall(views: list[ViewFreshness]) -> ViewFreshness:
-    """The least of each value; one that a clock does not know is not known."""
-
-    def lowest(values: list[int | None]) -> int | None:
-        known = [value for value in values if value is not None]
-        return min(known) if known and len(known) == len(values) else None
-
-    return ViewFreshness(
-        lowest([view.completion_ms for view in views]),
-        lowest([view.freshness_ms for view in views]),
-        lowest([view.completion_hwm_ms for view in views]),
-        lowest([view.freshness_hwm_ms for view in views]),
-    )
 
 
 def _moment(time_ms: int | None) -> datetime | None:

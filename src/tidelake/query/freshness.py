@@ -5,9 +5,10 @@
 | RT (snapshot) | least event time of the last completed write that brought events | greatest event time of it |
 | RO (base files) | least event time in logs not compacted, less 1 ms; without such logs RT's | greatest in live base files |
 
-On a copy-on-write table the two views are one. Event times more than an hour ahead of the clock are wrong clocks: a file
-whose times are all so does not count, and of one that has some only its least time does; they are counted. What is not
-known is None, with a reason: a log that cannot be read is never taken for no log.
+On a copy-on-write table the two views are one. With several event times the least of all counts: each by the last write that
+brought it (a write that does not tell them apart raises none), and RO is never ahead of RT. Event times more than an hour
+ahead of the clock are wrong clocks: a file whose times are all so does not count, and of one that has some only its least time
+does; they are counted. What is not known is None, with a reason: a log that cannot be read is never taken for no log.
 
 ``marks_of_commit`` is for commits: it runs inside the turn that makes the commit true, on the timeline just read. From what
 the previous commit stored and the commit's own files it follows what a write changes; a commit that takes files away
@@ -39,6 +40,7 @@ from tidelake.format.freshness_marks import (
     Memory,
     ViewTimes,
     decode_freshness_marks,
+    decode_incoming,
     greatest,
     least,
 )
@@ -120,6 +122,8 @@ class _Before:
     is_newest_marked: bool = False
     """Whether it is the newest commit that stored the marks."""
     declared: Mapping[str, int] = field(default_factory=dict)
+    clocks: Mapping[str, ViewTimes] = field(default_factory=dict)
+    """Of several event times, what the last write of each brought."""
 
 
 def freshness(source: TableSource, now_ms: int) -> Freshness:
@@ -127,7 +131,7 @@ def freshness(source: TableSource, now_ms: int) -> Freshness:
 
     High-water marks that no commit of ours has stored (after another engine's commit) are kept, so that they are seen again.
     """
-    before = _before(source)
+    before = _before(source, now_ms + FUTURE_MS)
     found = _whole(source, now_ms, before, None, None)
     if not _follows(source, before):
         with suppress(UnavailableError):  # who may only read does without
@@ -139,7 +143,7 @@ def marks_of_commit(source: TableSource, now_ms: int, instant: str, commit: Comm
     """What a commit that is about to be published stores of completion and freshness; nothing without an event-time field."""
     if source.config.event_time_field is None:
         return {}
-    before = _before(source)
+    before = _before(source, now_ms + FUTURE_MS)
     step = _step(source, now_ms, before, instant, commit)
     if step is None:
         try:
@@ -147,7 +151,7 @@ def marks_of_commit(source: TableSource, now_ms: int, instant: str, commit: Comm
         except TidelakeError:
             # The commit is right whatever can be said of its event times; the next one looks again.
             step = replace(before.marks, rt=ViewTimes(), ro=ViewTimes())
-            step = replace(step, memory=Memory(declared=_declared(before.declared, commit)))
+            step = replace(step, memory=Memory(declared=_declared(before.declared, commit), clocks=before.clocks))
     _warn_of_late_data(source, before.marks.ro.completion, step.ro.completion)
     return step.encode()
 
@@ -173,12 +177,13 @@ def _step(
     if any(time is not None and time > bound for stat in commit.stats for time in _times(stat)):
         return None
     own = _arrival(source, instant, "", commit, bound)
-    rt = before.marks.rt if own is None else own.times
+    clocks = _clocks(source, before.clocks, [(own, commit)], bound)
+    rt = _snapshot(source, before.marks.rt if own is None else own.times, clocks)
     logs, bases = _split(commit)
     log_min = least(before.marks.memory.log_min, *(stat.min_event_time for stat in logs))
     base_max = greatest(before.marks.ro.freshness, *(_clipped(stat, bound).freshness for stat in bases))
-    ro = ViewTimes(rt.completion if log_min is None else log_min - 1, base_max) if is_logged else rt
-    memory = Memory(log_min if is_logged else None, True, _declared(before.declared, commit))
+    ro = ViewTimes(_held_back(source, rt, log_min), base_max) if is_logged else rt
+    memory = Memory(log_min if is_logged else None, True, _declared(before.declared, commit), clocks)
     return _raised(FreshnessMarks(rt, ro, memory=memory), before.marks)
 
 
@@ -197,7 +202,11 @@ def _whole(
         high = replace(high, rt_hwm=high.rt_hwm.raised(kept.rt_hwm), ro_hwm=high.ro_hwm.raised(kept.ro_hwm))
     last = _last_arrival(source, bound, pending)
     reasons = [last.reason] if last is not None and last.reason else []
-    rt = ViewTimes() if last is None else last.times
+    clocks = before.clocks
+    if pending is not None:
+        own = _arrival(source, pending[0], "", pending[1], bound)
+        clocks = _clocks(source, clocks, [(own, pending[1])], bound)
+    rt = _snapshot(source, ViewTimes() if last is None else last.times, clocks)
     live: LiveTimes | None = None
     ro, log_min, is_known = rt, None, not reasons
     last_future = future = 0 if last is None else last.future_files
@@ -205,17 +214,79 @@ def _whole(
         live = live_times(source, most_read)
         if pending is not None:
             live = live.after(*pending)
-        ro, log_min, future, unknown = _read_optimized(live, rt, bound)
+        ro, log_min, future, unknown = _read_optimized(source, live, rt, bound)
         reasons += unknown
         is_known = not reasons
     if last is None and not reasons:
         reasons.append("no write has brought events yet")
-    memory = Memory(log_min, is_known and future == last_future == 0, declared)
+    elif last is not None:
+        reasons += [f"no write has brought an event of {name!r} yet" for name in _unseen(source, clocks)]
+    memory = Memory(log_min, is_known and future == last_future == 0, declared, clocks)
     marks = _raised(FreshnessMarks(rt, ro, memory=memory), high)
     return Freshness(marks, now_ms, last, live, future, tuple(reasons))
 
 
-def _read_optimized(live: LiveTimes, rt: ViewTimes, bound: int) -> tuple[ViewTimes, int | None, int, list[str]]:
+def _clocks(
+    source: TableSource,
+    known: Mapping[str, ViewTimes],
+    writes: Iterable[tuple[Arrival | None, CommitMetadata]],
+    bound: int,
+) -> dict[str, ViewTimes]:
+    """What is known of each of several event times when these writes, the oldest first, have come; empty for one.
+
+    A write that does not tell which of them it brought may have brought any of them: what is known is not raised by it.
+    """
+    fields = source.config.event_time_fields
+    found = dict(known)
+    for own, commit in writes if len(fields) > 1 else ():
+        if own is None:
+            continue
+        told = decode_incoming(commit.extra_metadata) if commit.is_ours(own.requested_time) else None
+        for name in fields:
+            times = own.times if told is None else told.get(name)
+            if times is None or times.completion is None or times.completion > bound:
+                continue
+            high = times.freshness if times.freshness is not None and times.freshness <= bound else times.completion
+            before = found.get(name) if told is None else None
+            low = times.completion
+            found[name] = (
+                ViewTimes(low, high)
+                if before is None
+                else ViewTimes(least(before.completion, low), least(before.freshness, high))
+            )
+    return found
+
+
+def _unseen(source: TableSource, clocks: Mapping[str, ViewTimes]) -> list[str]:
+    """Those of several event times that no write has brought yet."""
+    fields = source.config.event_time_fields
+    return [name for name in fields if name not in clocks] if len(fields) > 1 else []
+
+
+def _snapshot(source: TableSource, times: ViewTimes, clocks: Mapping[str, ViewTimes]) -> ViewTimes:
+    """The values of the snapshot view: with several event times the least of each, if all are known."""
+    if len(source.config.event_time_fields) < 2:
+        return times
+    if _unseen(source, clocks):
+        return ViewTimes()
+    return ViewTimes(
+        least(*(each.completion for each in clocks.values())), least(*(each.freshness for each in clocks.values()))
+    )
+
+
+def _held_back(source: TableSource, rt: ViewTimes, log_min: int | None) -> int | None:
+    """Completion of the read-optimised view, by the least event time in logs."""
+    if log_min is None:
+        return rt.completion
+    if len(source.config.event_time_fields) < 2:
+        return log_min - 1
+    # The logs may hold nothing of an event time that is further back.
+    return None if rt.completion is None else min(rt.completion, log_min - 1)
+
+
+def _read_optimized(
+    source: TableSource, live: LiveTimes, rt: ViewTimes, bound: int
+) -> tuple[ViewTimes, int | None, int, list[str]]:
     """The values of the read-optimised view, the least event time in logs, files of the future, and what is not known."""
     is_log, is_known = live.mask("is_log"), live.mask("is_known")
     counted = clipped(live.files, bound)
@@ -223,7 +294,7 @@ def _read_optimized(live: LiveTimes, rt: ViewTimes, bound: int) -> tuple[ViewTim
     log_min = pc.min(counted["low"].filter(pa.array(is_log))).as_py()
     base_max = pc.max(counted["high"].filter(pa.array(~is_log))).as_py()
     reasons = []
-    completion = rt.completion if log_min is None else log_min - 1
+    completion = _held_back(source, rt, log_min)
     if (is_log & ~is_known).any():
         completion, log_min = None, None
         reasons.append(_unknown("log", "read-optimised completion", live, is_log & ~is_known))
@@ -351,22 +422,41 @@ def _raised(marks: FreshnessMarks, before: FreshnessMarks) -> FreshnessMarks:
     return replace(marks, rt_hwm=before.rt_hwm.raised(marks.rt), ro_hwm=before.ro_hwm.raised(marks.ro))
 
 
-def _before(source: TableSource) -> _Before:
+def _before(source: TableSource, bound: int) -> _Before:
     """The newest marks, and the watermarks that were declared since."""
     newest: Instant | None = None
-    passed: list[CommitMetadata] = []
+    passed: list[tuple[Instant, CommitMetadata]] = []
     for instant in _by_completion(source):
         commit = source.reader.commit(instant)
         newest = newest or instant
         marks = decode_freshness_marks(commit.extra_metadata) if commit.is_ours(instant.requested_time) else None
         if marks is not None:
-            return _Before(marks, newest, not passed, _declared(marks.memory.declared, *passed))
-        passed.append(commit)
+            return _since(source, marks, newest, passed, bound)
+        passed.append((instant, commit))
     for requested, _, commit in _archived(source):
         marks = decode_freshness_marks(commit.extra_metadata) if commit.is_ours(requested) else None
         if marks is not None:
-            return _Before(marks, newest, False, _declared(marks.memory.declared, *passed))
-    return _Before(newest=newest, declared=_declared({}, *passed))
+            return replace(_since(source, marks, newest, passed, bound), is_newest_marked=False)
+    return replace(_since(source, FreshnessMarks(), newest, passed, bound), is_newest_marked=False)
+
+
+def _since(
+    source: TableSource,
+    marks: FreshnessMarks,
+    newest: Instant | None,
+    passed: list[tuple[Instant, CommitMetadata]],
+    bound: int,
+) -> _Before:
+    """Marks with what the commits since, the newest first, declared and brought."""
+    declared = _declared(marks.memory.declared, *(commit for _, commit in passed))
+    clocks = marks.memory.clocks
+    if passed and len(source.config.event_time_fields) > 1:
+        arrivals = [
+            (_arrival(source, i.requested_time, i.completion_time or "", commit, bound), commit)
+            for i, commit in reversed(passed)
+        ]
+        clocks = _clocks(source, clocks, arrivals, bound)
+    return _Before(marks, newest, not passed, declared, clocks)
 
 
 def _declared(known: Mapping[str, int], *commits: CommitMetadata) -> dict[str, int]:

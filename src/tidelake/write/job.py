@@ -25,11 +25,12 @@ from tidelake.filegroup import FileSlice
 from tidelake.filegroup.listing import list_partitions
 from tidelake.format.commit_metadata import WRITER_KEY, WriteStat
 from tidelake.format.event_marks import DEFAULT_INPUT, WATERMARK_PREFIX
-from tidelake.format.freshness_marks import INCOMING_MAX_KEY, INCOMING_MIN_KEY, OWN_PREFIXES
+from tidelake.format.freshness_marks import INCOMING_MAX_KEY, INCOMING_MIN_KEY, OWN_PREFIXES, encode_incoming
 from tidelake.index import key_hashes
 from tidelake.merge import Outcome, merge_spec, refuse_loose, resolve_spec
 from tidelake.query import TableSource, table_schema
 from tidelake.schema import with_meta
+from tidelake.schema.event_time import event_bounds_ms
 from tidelake.storage import Storage
 from tidelake.storage.paths import check_prefix
 from tidelake.timeline import Timeline
@@ -85,6 +86,8 @@ class WriteRequest:
     options: WriterOptions = field(default_factory=WriterOptions)
     incoming: tuple[int, int] | None = None
     """The least and greatest event time of the rows, where statistics of files do not tell."""
+    incoming_times: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """The same of each event time, on tables that have several."""
 
 
 def write(storage: Storage, clock: Clock, data: object, request: WriteRequest) -> Commit:
@@ -383,8 +386,16 @@ def footprint_of(
 
 
 def with_incoming(context: WriteContext, request: WriteRequest, rows: pa.Table) -> WriteRequest:
-    """The request with the event times that come in, for a copy-on-write: statistics there are of whole files."""
-    low, high = (None, None) if _is_logged(context.config) else event_bounds(rows, context)
+    """The request with the event times that come in, where statistics do not tell.
+
+    Those of a copy-on-write are of whole files, and those of a table with several event times of all together.
+    """
+    config = context.config
+    if len(config.event_time_fields) > 1:
+        bounds = {name: event_bounds_ms(rows.column(name), config.event_time_unit) for name in config.event_time_fields}
+        told = {name: (low, high) for name, (low, high) in bounds.items() if low is not None and high is not None}
+        request = replace(request, incoming_times=told)
+    low, high = (None, None) if _is_logged(config) else event_bounds(rows, context)
     return request if low is None or high is None else replace(request, incoming=(low, high))
 
 
@@ -399,6 +410,7 @@ def extra_metadata(context: WriteContext, request: WriteRequest) -> dict[str, st
         told[f"{WATERMARK_PREFIX}{name}"] = str(request.watermark)
     if request.incoming is not None:
         told.update(zip((INCOMING_MIN_KEY, INCOMING_MAX_KEY), map(str, request.incoming), strict=True))
+    told |= encode_incoming(request.incoming_times)
     return {**request.extra_metadata, **told, "schema": context.schema_text, WRITER_KEY: context.instant}
 
 
