@@ -10,6 +10,8 @@ import pytest
 from hudi import HudiTable, HudiTableBuilder
 
 import tidelake as tl
+from exact_groups_world import Entry, as_rows, create_groups, entries_table
+from exact_groups_world import rows_of as group_rows_of
 from exact_world import create_exact, events, plan_exact, rows_of
 from interop.test_hudi_rs_reads_ours import cases
 from model.deep import IS_DEEP
@@ -66,3 +68,29 @@ def test_hudi_rs_exact_table_reads_equal_at_every_step(number: int, tmp_path: Pa
             table.run_compaction(planned)
         assert rows_of(table) == before
         check(path, table)
+
+
+def test_hudi_rs_exact_groups_are_read_equal_read_optimised_and_refused_as_snapshot(tmp_path: Path) -> None:
+    """Groups of their own event times are no merge that hudi-rs knows: base files it reads, logs it does not merge."""
+    seed = cases()[0][1]
+    print(f"TIDELAKE_SEED={seed}")
+    choice = random.Random(f"exact groups/{seed}")
+    path, clock = tmp_path / "table", ManualClock(seed=1)
+    storage = LocalStorage(path)
+    table = create_groups(storage, clock, str(path))
+    for step in range(5):
+        times = [(choice.randrange(1, 9), choice.choice([None, *range(1, 9)])) for _ in range(4)]
+        entries = [Entry(key, f"{step}", a, b, choice.random() < 0.2) for key, (a, b) in enumerate(times)]
+        clock.advance(1)
+        table.upsert(entries_table(entries))
+        clock.advance(1200)
+        planned = plan_exact(storage, clock, 2 * step, "a_ts,b_ts")
+        table.run_compaction(planned)
+        options = {"hoodie.read.use.read_optimized.mode": "true"}
+        batches = HudiTableBuilder.from_base_uri(str(path)).with_options(options).build().read()
+        read = pa.concat_tables([pa.Table.from_batches([batch]) for batch in batches]) if batches else None
+        found = {} if read is None else as_rows(read.select(["id", "a", "a_ts", "b", "b_ts"]))
+        assert found == group_rows_of(table, "read_optimized")
+    assert found
+    with pytest.raises(Exception, match=r"(?i)custom|merge"):
+        HudiTable(str(path)).read()
