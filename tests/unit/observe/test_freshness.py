@@ -326,3 +326,17 @@ def test_freshness_metadata_of_callers_may_not_pass_for_ours() -> None:
     world = EventWorld()
     with pytest.raises(tl.InvalidError, match="the table's own"):
         world.open().upsert(events((0, "07:00")), metadata={"tidelake.ro.completion": "1"})
+
+
+def test_freshness_of_a_write_that_lies_in_the_future_alone_counts_when_its_time_has_come() -> None:
+    """Until then the write before it is the last one; what commits store in between is not taken for settled."""
+    world = EventWorld(table_type="COPY_ON_WRITE")
+    world.upsert((0, "08:00"))
+    world.upsert((1, at("12:00")))
+    assert world.open().freshness().rt.completion_ms == at("08:00")
+    world.open().declare_complete(at("08:00"))
+    check_stored(world)
+    world.clock.advance(3_600)
+    assert world.open().freshness().rt.completion_ms == at("12:00")
+    world.open().declare_complete(at("08:00"))
+    check_stored(world)
