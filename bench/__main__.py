@@ -1,7 +1,8 @@
 """``make bench``: prints each data path beside its floor, from one run.
 
 ``python -m bench [--rows N] [PART...]`` runs only some parts: in_process, on_spark, memory (of reading), write_in_process,
-write_on_spark, write_growth, write_memory, writers, compaction, clustering, services_planning, freshness.
+write_on_spark, write_growth, write_memory, writers, compaction, exact, clustering, services_planning, freshness, merging,
+daily_snapshot.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import clustering, compacting, freshness, reading, services_planning, writing
+from bench import clustering, compacting, daily, exact, freshness, merging, reading, services_planning, writing
 from bench.measure import Results
 from bench.tables import make_batches, make_one_slice, make_trips
 
 READING = ("in_process", "on_spark", "memory")
 WRITING = ("write_in_process", "write_on_spark", "write_growth", "write_memory", "writers")
-SERVICES = ("compaction", "clustering", "services_planning", "freshness")
+SERVICES = ("compaction", "exact", "clustering", "services_planning", "freshness", "merging", "daily_snapshot")
 PARTS = (*READING, *WRITING, *SERVICES)
 
 
@@ -69,12 +70,23 @@ def _services(results: Results, folder: Path, parts: Sequence[str], rows: int) -
         if part == "compaction":
             print(f"\nservices: {rows:,} rows in 20 partitions, a fifth of them newer in logs")
             compacting.compaction(results, folder, rows)
+        elif part == "exact":
+            print(f"\nexact tables: {rows:,} rows in 8 file groups, a fifth of them newer in logs")
+            exact.exact(results, folder, rows)
         elif part == "clustering":
             print(f"\nclustering: {rows:,} rows in 20 partitions, by two columns")
             clustering.clustering(results, folder / "clustering", rows)
+        elif part == "merging":
+            print(
+                f"\nmerging: {merging.BASE_ROWS:,} base rows, {merging.LOG_ROWS:,} log rows x {merging.VALUES} columns"
+            )
+            merging.merging(results, folder)
         elif part == "freshness":
             print("\ncompletion and freshness: no rows are read")
             freshness.freshness(results, folder)
+        elif part == "daily_snapshot":
+            print(f"\nthe day at midnight: {rows // 3:,} events of three days, hourly, on Spark")
+            daily.daily(results, folder, rows // 3)
         else:
             services_planning.planning(results, folder)
 

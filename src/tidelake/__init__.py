@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         UnavailableError,
         UnsupportedError,
     )
+    from tidelake.merge.mergers import Merger, register_merger
     from tidelake.services.compaction.thresholds import EventTimeBasedCompactionStrategy
     from tidelake.services.strategy import IncrementalPartitionAwareStrategy, ServiceStrategy, register_strategy
     from tidelake.spark.session import session
@@ -41,6 +42,7 @@ _HOMES = {
     "IncrementalPartitionAwareStrategy": "tidelake.services.strategy",
     "InternalError": "tidelake.errors",
     "InvalidError": "tidelake.errors",
+    "Merger": "tidelake.merge.mergers",
     "Scan": "tidelake.table",
     "ServiceStrategy": "tidelake.services.strategy",
     "Table": "tidelake.table",
@@ -50,6 +52,7 @@ _HOMES = {
     "create_table": "tidelake.table",
     "enable": "tidelake.sql",
     "open_table": "tidelake.table",
+    "register_merger": "tidelake.merge.mergers",
     "register_strategy": "tidelake.services.strategy",
     "session": "tidelake.spark.session",
     "view": "tidelake.sql",
@@ -63,6 +66,7 @@ __all__ = [
     "IncrementalPartitionAwareStrategy",
     "InternalError",
     "InvalidError",
+    "Merger",
     "Scan",
     "ServiceStrategy",
     "Table",
@@ -73,6 +77,7 @@ __all__ = [
     "enable",
     "errors",
     "open_table",
+    "register_merger",
     "register_strategy",
     "session",
     "testing",

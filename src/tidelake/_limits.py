@@ -65,3 +65,7 @@ FILTER_CHARS: Final = 32_768
 FILTER_DEPTH: Final = 200
 FILTER_NUMBER_DIGITS: Final = 400
 """Digits of a number in a filter, written out: more than the greatest double has."""
+
+# Merging
+RECORD_VERSIONS: Final = 10_000
+"""Versions of one key that are applied one by one in one merge: each is a pass over the keys that have so many."""

@@ -21,7 +21,7 @@ def written_then_wrong(job, storage, file_slice, attempt):
     flag = Path({flags!r}) / hashlib.sha1(file_slice.file_id.encode()).hexdigest()
     try:
         with flag.open("x") as told:
-            told.write(done.path)
+            told.write(done.stats[0].path)
     except FileExistsError:
         return done
     raise RuntimeError("this attempt goes wrong")

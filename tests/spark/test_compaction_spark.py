@@ -12,7 +12,10 @@ import pyarrow as pa
 import pytest
 
 import tidelake as tl
+from tidelake.format.event_marks import ROWS_AFTER_KEY
 from tidelake.format.names import parse_base_name
+from tidelake.query import TableSource
+from tidelake.storage import LocalStorage
 from unit.services.hand_made import work_left
 from unit.services.service_tables import BUCKET, GLOBAL, SCHEMA, rows_of
 
@@ -43,6 +46,22 @@ def bases(path: Path, instant: str) -> list[str]:
     """The base files on storage that carry an instant."""
     parsed = ((str(p.relative_to(path)), parse_base_name(p.name)) for p in path.rglob("*.parquet"))
     return sorted(name for name, base in parsed if base is not None and base.instant == instant)
+
+
+def test_compaction_spark_by_event_time_counts_what_is_after_the_threshold(spark: Any, tmp_path: Path) -> None:
+    options = {"hoodie.payload.event.time.unit": "s", "hoodie.table.timeline.timezone": "UTC"}
+    how: dict[str, Any] = {"partition_by": "day", "ordering_fields": "ts", "event_time_field": "ts"}
+    table = tl.create_table(str(tmp_path / "t"), SCHEMA, name="t", options=options, spark=spark, **how)
+    table.insert(rows(*((i, "first", 1) for i in range(6))))
+    table.upsert(rows((0, "early", 3), (1, "late", 9), (3, "late", 5)))
+    expected = rows_of(table)
+    done = table.compact(strategy="event_time", threshold="1970-01-01T00:00:05Z")
+    assert done is not None
+    assert rows_of(table) == expected
+    assert [stat.partition_path for stat in done.stats] == ["day=d0"]
+    instant = table.timeline.by_time[done.requested_time]
+    commit = TableSource.load(LocalStorage(tmp_path / "t")).reader.commit(instant)
+    assert (commit.extra_metadata or {})[ROWS_AFTER_KEY] == "1"
 
 
 @pytest.mark.parametrize("options", [{}, BUCKET], ids=["simple", "bucket"])

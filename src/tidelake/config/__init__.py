@@ -10,6 +10,7 @@ from tidelake.config.clean_options import (
     CleanOptions,
     clean_options,
 )
+from tidelake.config.clocks import ALL, CUSTOM, PER_GROUP, STRATEGY_IDS, Clocks, groups_of, is_clock_option, is_enabled
 from tidelake.config.event_time_options import (
     EVENT_TIME_BACKDATE,
     EVENT_TIME_BARRIER,
@@ -26,6 +27,14 @@ from tidelake.config.event_time_options import (
     EVENT_TIME_ZONE,
 )
 from tidelake.config.exact import refuse_unfit_exact
+from tidelake.config.merge_options import (
+    CLOCK_FIELDS,
+    CLOCK_MODE,
+    MERGE_OPTIONS,
+    MERGER,
+    PAYLOAD_KEYS,
+    TOMBSTONE_RETENTION,
+)
 from tidelake.config.options import READ_OPTIONS, Option, ReadOptions, UnknownOptionWarning, read_options
 from tidelake.config.service_options import (
     CLUSTER_ASYNC,
@@ -86,10 +95,13 @@ from tidelake.config.table_options import (
 from tidelake.config.write_options import WRITE_OPTIONS, LockOptions, WriterOptions, writer_options
 
 __all__ = [
+    "ALL",
     "BASE_FILE_BYTES",
     "CLEAN_AUTOMATIC",
     "CLEAN_COMMITS",
     "CLEAN_OPTIONS",
+    "CLOCK_FIELDS",
+    "CLOCK_MODE",
     "CLUSTERING_DAYS",
     "CLUSTERING_FILTER",
     "CLUSTERING_FILTER_MODE",
@@ -121,6 +133,7 @@ __all__ = [
     "COMPACT_INLINE",
     "COMPACT_TRIGGER",
     "COMPRESSION",
+    "CUSTOM",
     "DICTIONARY",
     "EVENT_TIME_BACKDATE",
     "EVENT_TIME_BARRIER",
@@ -145,13 +158,20 @@ __all__ = [
     "KEEP_VERSIONS",
     "LOG_BLOCK_BYTES",
     "LOG_FILE_BYTES",
+    "MERGER",
+    "MERGE_OPTIONS",
+    "PAYLOAD_KEYS",
+    "PER_GROUP",
     "READ_OPTIONS",
     "ROW_GROUP_ROWS",
     "SERVICE_OPTIONS",
     "SMALL_FILE_BYTES",
+    "STRATEGY_IDS",
     "TABLE_OPTIONS",
+    "TOMBSTONE_RETENTION",
     "WRITE_OPTIONS",
     "CleanOptions",
+    "Clocks",
     "LockOptions",
     "MergeMode",
     "Option",
@@ -162,6 +182,9 @@ __all__ = [
     "UnknownOptionWarning",
     "WriterOptions",
     "clean_options",
+    "groups_of",
+    "is_clock_option",
+    "is_enabled",
     "is_service_option",
     "parse_table_config",
     "read_options",

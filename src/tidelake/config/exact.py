@@ -27,6 +27,14 @@ def refuse_unfit_exact(config: TableConfig) -> None:
         reason = "its index puts new rows into base files"
         value = config.properties.get("hoodie.index.type", "SIMPLE")
         hint = "options={'hoodie.index.type': 'BUCKET'}"
+    elif config.clocks is not None:
+        reason, value = "records of several event times are not split at one of them yet", config.clocks.mode
+    elif config.tombstone_seconds:
+        reason, value = (
+            "it keeps deletes that are before the threshold out of base files",
+            str(config.tombstone_seconds),
+        )
+        hint = "leave tombstone.retention out"
     elif config.merge_mode is not MergeMode.EVENT_TIME:
         reason, value = "it is not the event time that decides which version wins", config.merge_mode.value
         hint = f"ordering_fields={field!r}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
+from tidelake.config.clocks import Clocks, parse_clocks, retention_seconds
 from tidelake.config.table_options import EVENT_TIME_EXACT
 from tidelake.errors import CorruptError, UnsupportedError
 
@@ -77,6 +78,10 @@ class TableConfig:
     event_time_field: str | None = None
     event_time_unit: str | None = None
     """The unit of an event-time column of numbers: s, ms or us."""
+    clocks: Clocks | None = None
+    """Several event times in one record, if the table has them."""
+    tombstone_seconds: int = 0
+    """How long compaction keeps deletes."""
     is_exact: bool = False
     """Whether every version of a row is logged, so that event-time compactions can split at their threshold."""
 
@@ -91,10 +96,13 @@ def parse_table_config(properties: Mapping[str, str]) -> TableConfig:
     _refuse_what_changes_rows(properties)
     ordering = _list(properties, "hoodie.table.ordering.fields") or _list(properties, "hoodie.table.precombine.field")
     timeline_dir = f".hoodie/{properties.get('hoodie.timeline.path', 'timeline')}"
+    table_type = _choice(TableType, properties, "hoodie.table.type", TableType.COPY_ON_WRITE)
+    clocks = parse_clocks(properties)
+    has_logs = table_type is TableType.MERGE_ON_READ
     return TableConfig(
         name=properties["hoodie.table.name"],
         version=version,
-        table_type=_choice(TableType, properties, "hoodie.table.type", TableType.COPY_ON_WRITE),
+        table_type=table_type,
         merge_mode=_merge_mode(properties, ordering),
         record_key_fields=_list(properties, "hoodie.table.recordkey.fields"),
         partition_fields=tuple(f.split(":")[0] for f in _list(properties, "hoodie.table.partition.fields")),
@@ -115,6 +123,8 @@ def parse_table_config(properties: Mapping[str, str]) -> TableConfig:
         buckets=_buckets(properties),
         event_time_field=properties.get(EVENT_TIME_FIELD) or properties.get("tidelake.event.time.field") or None,
         event_time_unit=_event_time_unit(properties),
+        clocks=clocks,
+        tombstone_seconds=retention_seconds(properties, clocks, has_logs=has_logs),
         is_exact=_flag(properties, EVENT_TIME_EXACT.key, False),
         is_global=_index_type(properties) == "GLOBAL_SIMPLE"
         and bool(_list(properties, "hoodie.table.partition.fields")),

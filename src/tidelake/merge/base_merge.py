@@ -17,7 +17,8 @@ from tidelake.merge.arrays import Mask, Places
 from tidelake.merge.fold import fold
 from tidelake.merge.keys import record_keys
 from tidelake.merge.log_records import DATA, LogRecords
-from tidelake.merge.ordering import column_at, comparable, is_same_or_newer
+from tidelake.merge.ordering import column_at, comparable, is_same_or_newer, typed_values
+from tidelake.merge.outcome import BORN, KEY, Outcome
 from tidelake.merge.spec import MergeSpec
 
 OUTPUT_ROWS = 262_144
@@ -62,7 +63,9 @@ class KeyLookup:
         return np.asarray(pc.fill_null(pc.index_in(keys, value_set=self._keys), -1)).astype(np.int64)
 
 
-def merge_whole(base: Iterable[pa.RecordBatch], records: LogRecords, spec: MergeSpec) -> Iterator[pa.RecordBatch]:
+def merge_whole(
+    base: Iterable[pa.RecordBatch], records: LogRecords, spec: MergeSpec, outcome: Outcome | None = None
+) -> Iterator[pa.RecordBatch]:
     """Merge where a winner wins whole: no partial records."""
     folded = fold(records.entries, spec)
     lookup = KeyLookup(folded["key"])
@@ -77,7 +80,7 @@ def merge_whole(base: Iterable[pa.RecordBatch], records: LogRecords, spec: Merge
             continue
         found = places[rows]
         if spec.is_event_time:
-            log_wins = unconditional[found] | _log_is_newer(batch, rows, ordering, found, spec)
+            log_wins = unconditional[found] | log_is_newer(batch, rows, ordering, found, spec)
             lost[found[~log_wins]] = True
             rows = rows[log_wins]
         keep = np.ones(batch.num_rows, dtype=np.bool_)
@@ -85,8 +88,19 @@ def merge_whole(base: Iterable[pa.RecordBatch], records: LogRecords, spec: Merge
         kept = batch.take(pa.array(np.flatnonzero(keep)))
         del batch  # the base streams by: nothing of it is held while the consumer works
         yield kept
+    if outcome is not None and spec.is_event_time:
+        ended = folded.filter(pl.Series(~lost & ~unconditional & (folded["kind"].to_numpy() != DATA)))
+        if ended.height:
+            outcome.tombstones.append(_tombstones(ended, records, spec))
     wins = ~lost & (folded["kind"].to_numpy() == DATA)
     yield from take_rows(records.rows, folded["row"].to_numpy()[wins])
+
+
+def _tombstones(ended: pl.DataFrame, records: LogRecords, spec: MergeSpec) -> pa.Table:
+    values = [typed_values(ended[f"o{i}"].to_arrow(), kind) for i, kind in enumerate(spec.ordering_types)]
+    born = pa.array(records.born).take(pa.array(ended["block"].to_numpy()))
+    made = {KEY: pc.cast(ended["key"].to_arrow(), pa.string()), BORN: born}
+    return pa.table({**made, **dict(zip(spec.ordering_fields, values, strict=True))})
 
 
 def take_rows(table: pa.Table, rows: Places) -> Iterator[pa.RecordBatch]:
@@ -99,13 +113,14 @@ def take_rows(table: pa.Table, rows: Places) -> Iterator[pa.RecordBatch]:
         yield from taken.to_batches()
 
 
-def _log_is_newer(
+def log_is_newer(
     batch: pa.RecordBatch,
     rows: Places,
     ordering: list[pa.Array],
     found: Places,
     spec: MergeSpec,
 ) -> Mask:
+    """Row by row of a base file, whether what the logs hold wins against it."""
     at_rows, at_found = pa.array(rows), pa.array(found)
     stored = [
         comparable(column_at(batch, name).take(at_rows), kind)

@@ -11,7 +11,7 @@ had; the blocks of a log compaction, and no others, name the instants they stand
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -30,10 +30,19 @@ from tidelake.format.avro_schema import parse_record
 from tidelake.format.delete_block import decode_deletes
 from tidelake.format.log_block import BlockType, LogBlock, read_blocks
 from tidelake.merge.arrays import Mask, Places
+from tidelake.merge.clock_values import clock_values, delete_clocks
 from tidelake.merge.keys import record_keys
 from tidelake.merge.ordering import column_at, comparable, comparable_type, delete_ordering
 from tidelake.merge.spec import IS_DELETED, OPERATION, MergeSpec
-from tidelake.schema import column_paths, column_types, conform_stored, without_meta
+from tidelake.schema import (
+    COMMIT_SEQNO,
+    COMMIT_TIME,
+    RECORD_KEY,
+    column_paths,
+    column_types,
+    conform_stored,
+    without_meta,
+)
 from tidelake.storage import Storage
 
 DATA, DATA_DELETE, BLOCK_DELETE = 0, 1, 2
@@ -45,12 +54,17 @@ class LogRecords:
     """The log side of a slice.
 
     ``entries`` has the columns ``key``, ``row`` (-1: none), ``kind``, ``unconditional``, ``part`` (index into
-    ``partials``, -1: a whole record) and ``o0``, ``o1``... Entry order is application order.
+    ``partials``, -1: a whole record), ``block`` (index into ``born``) and ``o0``, ``o1``... Entry order is application
+    order. With several event times an entry of a delete block has a row too, of its key and event times.
     """
 
     rows: pa.Table
     entries: pl.DataFrame
     partials: tuple[frozenset[str], ...]
+    born: tuple[str, ...] = ()
+    """Of each block the instant of its write; of deletes that a compaction kept, that of the delete."""
+    kept: frozenset[int] = frozenset()
+    """The blocks of deletes that a compaction kept: what they ended is ended in the base file, too."""
 
     @property
     def is_empty(self) -> bool:
@@ -69,14 +83,18 @@ class LogContext:
     known_columns: frozenset[str] | None
     commit_columns: Mapping[str, frozenset[str]]
     log_compactions: frozenset[str]
+    tombstones: Mapping[str, str] = field(default_factory=dict)
+    """Logs of deletes that a compaction kept, by path, with the instant from which on these are kept."""
 
 
 def read_logs(storage: Storage, logs: Iterable[LogFile], spec: MergeSpec, context: LogContext) -> LogRecords:
     """All records and deletes of these log files."""
     builder = _Builder(spec, context)
+    # What a compaction kept comes first, though a write that began before it may have put its log before theirs.
+    logs = sorted(logs, key=lambda log: log.path not in context.tombstones)
     for file, block in _in_effect(_blocks(storage, logs, context)):
         try:
-            builder.add(block)
+            builder.add(block, context.tombstones.get(file.path))
         except TidelakeError as error:
             raise error.with_context(file=file.path, instant=file.name.instant, table=storage.uri) from None
     return builder.build()
@@ -138,9 +156,14 @@ class _Builder:
         self._batches: list[pa.RecordBatch] = []
         self._entries: list[pl.DataFrame] = []
         self._partials: list[frozenset[str]] = []
+        self._born: list[str] = []
+        self._kept: set[int] = set()
         self._rows = 0
 
-    def add(self, block: LogBlock) -> None:
+    def add(self, block: LogBlock, kept_since: str | None) -> None:
+        if kept_since is not None:
+            self._kept.add(len(self._born))
+        self._born.append(kept_since or block.instant_time)
         if block.type in (BlockType.AVRO_DATA, BlockType.PARQUET_DATA):
             self._add_data(block)
         elif block.type is BlockType.DELETE:
@@ -151,7 +174,7 @@ class _Builder:
     def build(self) -> LogRecords:
         rows = pa.Table.from_batches(self._batches, self._context.schema)
         entries = pl.concat(self._entries, how="vertical") if self._entries else self._empty()
-        return LogRecords(rows, entries, tuple(self._partials))
+        return LogRecords(rows, entries, tuple(self._partials), tuple(self._born), frozenset(self._kept))
 
     def _add_data(self, block: LogBlock) -> None:
         wanted = set(self._context.schema.names)
@@ -184,8 +207,9 @@ class _Builder:
     def add_rows(self, batch: pa.RecordBatch, part: int = -1) -> None:
         """Data rows, whole ones or those of a partial block."""
         spec = self._spec
+        compared = comparable if spec.clocks is None else clock_values
         ordering = [
-            comparable(column_at(batch, name), kind)
+            compared(column_at(batch, name), kind)
             for name, kind in zip(spec.ordering_fields, spec.ordering_types, strict=True)
         ]
         deleted = deleted_rows(batch, spec)
@@ -200,6 +224,9 @@ class _Builder:
         deletes = decode_deletes(block.content)
         spec = self._spec
         count = len(deletes)
+        if spec.clocks is not None:
+            self._add_clocked(deletes, block.instant_time)
+            return
         ordering: list[pa.Array] = []
         unconditional = np.ones(count, dtype=np.bool_)
         if spec.is_event_time:
@@ -207,6 +234,28 @@ class _Builder:
         rows = np.full(count, -1, dtype=np.int64)
         kind = np.full(count, BLOCK_DELETE, dtype=np.int8)
         self._append(pc.struct_field(deletes, "key"), rows, kind, unconditional, -1, ordering)
+
+    def _add_clocked(self, deletes: pa.StructArray, instant: str) -> None:
+        """Deletes with several event times, which a merged row may take over: each gets a row of its own."""
+        spec, schema, count = self._spec, self._context.schema, len(deletes)
+        keys = pc.struct_field(deletes, "key")
+        clocks = delete_clocks(pc.struct_field(deletes, "ordering"), spec.ordering_types)
+        numbers = pc.cast(pa.array(np.arange(count)), pa.string())
+        known = {
+            RECORD_KEY: keys,
+            COMMIT_TIME: pa.repeat(pa.scalar(instant, pa.string()), count),
+            COMMIT_SEQNO: pc.binary_join_element_wise(f"{instant}_delete_", numbers, ""),
+            **dict(zip(spec.ordering_fields, clocks, strict=True)),
+        }
+        columns = [known[f.name] if f.name in known else pa.nulls(count, f.type) for f in schema]
+        ordering = [clock_values(column, kind) for column, kind in zip(clocks, spec.ordering_types, strict=True)]
+        unconditional = np.logical_and.reduce(
+            [np.ones(count, dtype=np.bool_), *(np.asarray(c.is_null()) for c in clocks)]
+        )
+        rows = np.arange(self._rows, self._rows + count, dtype=np.int64)
+        self._append(keys, rows, np.full(count, BLOCK_DELETE, dtype=np.int8), unconditional, -1, ordering)
+        self._batches.append(pa.RecordBatch.from_arrays(columns, schema=schema))
+        self._rows += count
 
     def _append(
         self,
@@ -225,12 +274,14 @@ class _Builder:
             "kind": kind,
             "unconditional": unconditional,
             "part": np.full(len(rows), part, dtype=np.int32),
+            "block": np.full(len(rows), max(0, len(self._born) - 1), dtype=np.int32),
         }
         columns.update({f"o{i}": pl.from_arrow(column) for i, column in enumerate(ordering)})
         self._entries.append(pl.DataFrame(columns))
 
     def _empty(self) -> pl.DataFrame:
         schema = {"key": pl.String, "row": pl.Int64, "kind": pl.Int8, "unconditional": pl.Boolean, "part": pl.Int32}
+        schema = {**schema, "block": pl.Int32}
         frame = pl.DataFrame(schema=schema)
         for i, kind in enumerate(self._spec.ordering_types):
             frame = frame.with_columns(pl.Series(f"o{i}", pa.nulls(0, comparable_type(kind))))
@@ -276,7 +327,7 @@ def records_of(
     """
     builder = _Builder(spec, LogContext(rows.schema, frozenset(), {}, frozenset()))
     builder.add_rows(_one_batch(rows))
-    made = builder.build()
+    made = replace(builder.build(), born=("",))
     if are_deletes:
         deletes = np.ones(rows.num_rows, dtype=np.bool_)
     if deletes is None:
@@ -285,7 +336,7 @@ def records_of(
         pl.Series("kind", np.where(deletes, DATA_DELETE, made.entries["kind"].to_numpy()).astype(np.int8)),
         pl.Series("unconditional", deletes | made.entries["unconditional"].to_numpy()),
     )
-    return LogRecords(made.rows, gone, made.partials)
+    return LogRecords(made.rows, gone, made.partials, made.born)
 
 
 def deleted_rows(batch: pa.RecordBatch | pa.Table, spec: MergeSpec) -> Mask:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from tidelake.errors import UnsupportedError
 from tidelake.merge.arrays import Mask
 
-_WRAPPERS: dict[str, tuple[str, ...]] = {
+WRAPPERS_OF: dict[str, tuple[str, ...]] = {
     "bool": ("boolean",),
     "int32": ("int",),
     "int64": ("long",),
@@ -71,6 +71,17 @@ def comparable_type(kind: pa.DataType) -> pa.DataType:
     return comparable(pa.array([], kind), kind).type
 
 
+def typed_values(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Values in comparable form as those of their column's type again."""
+    if type_family(kind) in ("float", "double"):
+        bits = np.asarray(pc.fill_null(column, 0))
+        numbers = np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits).view(np.float64)
+        return pc.cast(pa.array(numbers, mask=np.asarray(column.is_null())), kind)
+    if pa.types.is_date32(kind):
+        column = pc.cast(column, pa.int32())
+    return pc.cast(column, kind)
+
+
 def column_at(batch: pa.RecordBatch | pa.Table, path: str) -> pa.Array | pa.ChunkedArray:
     """A column by name; dots lead into structs."""
     head, *nested = path.split(".")
@@ -101,20 +112,20 @@ def delete_ordering(wrappers: pa.StructArray, kinds: tuple[pa.DataType, ...]) ->
     (kind,) = kinds
     unconditional = np.ones(count, dtype=np.bool_)
     values = pa.nulls(count, comparable_type(kind))
-    for name in _WRAPPERS[type_family(kind)]:
-        column = _field(wrappers, name)
+    for name in WRAPPERS_OF[type_family(kind)]:
+        column = wrapper_field(wrappers, name)
         filled = np.asarray(column.is_valid())
         if filled.any():
             values = pc.if_else(pa.array(filled), _as_comparable(column, name, kind), values)
             unconditional &= ~filled
-    ints = _field(wrappers, "int")
+    ints = wrapper_field(wrappers, "int")
     unconditional |= np.asarray(pc.fill_null(pc.equal(ints, 0), False))
     return [values], unconditional
 
 
 def _tuple_ordering(wrappers: pa.StructArray, kinds: tuple[pa.DataType, ...]) -> tuple[list[pa.Array], Mask]:
     count = len(wrappers)
-    lists = _field(wrappers, "array")
+    lists = wrapper_field(wrappers, "array")
     fits = np.asarray(pc.fill_null(pc.equal(pc.list_value_length(lists), len(kinds)), False))
     unconditional = ~fits
     columns: list[pa.Array] = []
@@ -134,7 +145,8 @@ def _tuple_ordering(wrappers: pa.StructArray, kinds: tuple[pa.DataType, ...]) ->
     return columns, unconditional
 
 
-def _field(wrappers: pa.StructArray, name: str) -> pa.Array:
+def wrapper_field(wrappers: pa.StructArray, name: str) -> pa.Array:
+    """One of the wrappers that an ordering value of a delete may be in."""
     if wrappers.type.get_field_index(name) < 0:
         return pa.nulls(len(wrappers), pa.int32())
     return pc.struct_field(wrappers, name)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tidelake.config import MergeMode, PartialUpdateMode, TableConfig
+from tidelake.config import CUSTOM, Clocks, MergeMode, PartialUpdateMode, TableConfig, TableType
 from tidelake.errors import CorruptError, UnsupportedError
-from tidelake.schema import RECORD_KEY
+from tidelake.merge.mergers import Merger, merger_class
+from tidelake.schema import META_COLUMN_NAMES, RECORD_KEY
 
 IS_DELETED = "_hoodie_is_deleted"
 OPERATION = "_hoodie_operation"
@@ -35,6 +36,11 @@ class MergeSpec:
     delete_marker: str | None
     has_is_deleted: bool
     has_operation: bool
+    clocks: Clocks | None = None
+    """Several event times; ``ordering_fields`` are then these, and ``is_event_time`` is not."""
+    merger: type[Merger] | None = None
+    has_loose: bool = False
+    """Whether there are columns of no group, which follow the order of commits (mode per_group)."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -56,11 +62,25 @@ class MergeSpec:
 
 
 def merge_spec(config: TableConfig, schema: pa.Schema) -> MergeSpec:
-    """The merge rules of a table whose schema (with meta columns) is given."""
-    if config.merge_mode is MergeMode.CUSTOM:
+    """The merge rules of a table whose schema (with meta columns) is given: those by which its files are read."""
+    if config.clocks is None and config.merge_mode is MergeMode.CUSTOM:
         raise _custom(config)
-    is_event_time = config.merge_mode is MergeMode.EVENT_TIME
-    ordering = config.ordering_fields if is_event_time else ()
+    is_logged = config.table_type is TableType.MERGE_ON_READ
+    if config.clocks is not None and config.clocks.is_eager and is_logged:
+        return _spec(config, schema, None)
+    return _spec(config, schema, config.clocks)
+
+
+def resolve_spec(config: TableConfig, schema: pa.Schema) -> MergeSpec | None:
+    """The rules by which a write merges before anything is logged; None where logs are merged later, or never."""
+    clocks = config.clocks
+    is_eager = clocks is not None and clocks.is_eager and config.table_type is TableType.MERGE_ON_READ
+    return _spec(config, schema, clocks) if is_eager else None
+
+
+def _spec(config: TableConfig, schema: pa.Schema, clocks: Clocks | None) -> MergeSpec:
+    is_event_time = config.merge_mode is MergeMode.EVENT_TIME and clocks is None
+    ordering = config.ordering_fields if is_event_time else () if clocks is None else clocks.fields
     delete_field = config.delete_field if config.delete_marker is not None else None
     return MergeSpec(
         is_event_time=is_event_time,
@@ -74,7 +94,16 @@ def merge_spec(config: TableConfig, schema: pa.Schema) -> MergeSpec:
         delete_marker=config.delete_marker,
         has_is_deleted=IS_DELETED in schema.names and pa.types.is_boolean(schema.field(IS_DELETED).type),
         has_operation=OPERATION in schema.names,
+        clocks=clocks,
+        has_loose=clocks is not None and _has_loose(config, clocks, schema),
+        merger=None if clocks is None or clocks.mode != CUSTOM else merger_class(clocks.merger),
     )
+
+
+def _has_loose(config: TableConfig, clocks: Clocks, schema: pa.Schema) -> bool:
+    bound = {*META_COLUMN_NAMES, IS_DELETED, OPERATION, *config.record_key_fields, *config.partition_fields}
+    bound |= {*clocks.fields, *(name for group in clocks.groups for name in group)}
+    return any(name not in bound for name in schema.names)
 
 
 def _custom(config: TableConfig) -> UnsupportedError:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from tidelake.errors import CorruptError, InternalError, NotFoundError, TidelakeError
 from tidelake.filegroup import BaseFile, FileSlice, missing_file
-from tidelake.merge import merge_partial, merge_whole, read_logs
+from tidelake.merge import Outcome, merge_records, read_logs
 from tidelake.query.snapshot import ScanPlan
 from tidelake.schema import META_COLUMN_NAMES, column_paths, conform_stored, struct_paths
 from tidelake.storage import Storage, open_input
@@ -26,15 +26,20 @@ BATCH_ROWS = 65_536
 
 
 def read_slice(
-    storage: Storage, plan: ScanPlan, file_slice: FileSlice, *, use_threads: bool = False
+    storage: Storage,
+    plan: ScanPlan,
+    file_slice: FileSlice,
+    *,
+    use_threads: bool = False,
+    outcome: Outcome | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a slice, in the plan's output schema, filtered."""
+    """The rows of a slice, in the plan's output schema, filtered; ``outcome`` is told what merging leaves beside them."""
     condition = plan.condition.to_arrow() if plan.condition is not None else None
     if not file_slice.logs:
         prunes = plan.condition.for_statistics() if plan.condition is not None else None
         batches = _base_rows(storage, plan, file_slice, prunes, use_threads)
     else:
-        batches = _merged(storage, plan, file_slice, use_threads)
+        batches = _merged(storage, plan, file_slice, use_threads, outcome)
     for batch in batches:
         if condition is not None:
             batch = batch.filter(condition)
@@ -131,7 +136,9 @@ def _statistics_count(stored: Iterable[pa.Field], wanted: Iterable[pa.Field]) ->
     return True
 
 
-def _merged(storage: Storage, plan: ScanPlan, file_slice: FileSlice, use_threads: bool) -> Iterator[pa.RecordBatch]:
+def _merged(
+    storage: Storage, plan: ScanPlan, file_slice: FileSlice, use_threads: bool, outcome: Outcome | None
+) -> Iterator[pa.RecordBatch]:
     spec = plan.merge
     if spec is None:
         raise InternalError("a slice with logs was planned without merge rules", file=file_slice.logs[0].path)
@@ -139,8 +146,7 @@ def _merged(storage: Storage, plan: ScanPlan, file_slice: FileSlice, use_threads
     rows = _base_rows(storage, plan, file_slice, None, use_threads)
     if records.is_empty:
         return rows
-    combine = merge_partial if records.partials or spec.partial_mode is not None else merge_whole
-    return combine(rows, records, spec)
+    return merge_records(rows, records, spec, outcome)
 
 
 def _project(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

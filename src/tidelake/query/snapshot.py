@@ -6,8 +6,8 @@ Either may look at the table as of an earlier time; its rows then come in today'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import pyarrow as pa
@@ -40,11 +40,14 @@ class ScanPlan:
     log_compactions: frozenset[str] = frozenset()
     evolved_instants: frozenset[str] = frozenset()
     active_instants: frozenset[str] = frozenset()
+    tombstones: dict[str, str] = field(default_factory=dict)
 
     @property
     def log_context(self) -> LogContext:
         """What reading the logs of these slices must know."""
-        return LogContext(self.work_schema, self.known_columns, self.commit_columns, self.log_compactions)
+        return LogContext(
+            self.work_schema, self.known_columns, self.commit_columns, self.log_compactions, self.tombstones
+        )
 
     def is_plain(self, file_slice: FileSlice) -> bool:
         """Whether the slice's base file surely has the types of the table, so that any parquet reader may read it."""
@@ -99,10 +102,17 @@ def _planned(source: TableSource, request: ScanRequest, check: CheckSlices | Non
         check(slices)
     if request.mode == "read_optimized":
         slices = tuple(replace(s, logs=()) for s in slices if s.base is not None)
+    if known.tombstones:
+        slices = tuple(replace(s, logs=()) if is_base_only(s, known.tombstones) else s for s in slices)
     spec = None
     if any(s.logs for s in slices):
         spec = merge_spec(source.config, known.schema)
     return _plan(slices, known, output, condition, spec)
+
+
+def is_base_only(file_slice: FileSlice, tombstones: Mapping[str, str]) -> bool:
+    """Whether the logs of a slice hold nothing but deletes that a compaction kept: its base file has no row of theirs."""
+    return bool(file_slice.logs) and all(log.path in tombstones for log in file_slice.logs)
 
 
 def plan_slices(source: TableSource, slices: Sequence[FileSlice]) -> ScanPlan:
@@ -122,7 +132,7 @@ def _plan(
     if condition is not None:
         needed |= condition.columns
     if spec is not None:
-        needed |= set(spec.columns)
+        needed |= set(spec.columns) if spec.merger is None else set(known.schema.names)
     work = pa.schema([field for field in known.schema if field.name in needed])
     used = {file.name.instant for s in slices for file in s.files}
     columns = {instant: names for instant, names in known.commit_columns.items() if instant in used}
@@ -137,6 +147,7 @@ def _plan(
         known.log_compactions & used,
         known.evolved_instants,
         frozenset(known.commit_columns),
+        {log.path: known.tombstones[log.path] for s in slices for log in s.logs if log.path in known.tombstones},
     )
 
 

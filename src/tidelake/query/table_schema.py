@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from tidelake.errors import CorruptError, TidelakeError
 from tidelake.filegroup import BaseFile, TableView
 from tidelake.format.avro_arrow import arrow_schema
 from tidelake.format.avro_schema import parse_record
+from tidelake.format.tombstone_marks import decode_tombstones
 from tidelake.query.source import TableSource
 from tidelake.schema import column_paths, column_types, merge_schemas, with_meta, without_meta
 from tidelake.storage import open_input
@@ -34,6 +35,8 @@ class TableSchema:
     """Commits that compacted logs into logs."""
     declared: pa.Schema
     """The user schema as the table declares it: readers take every column for nullable, writers keep to this."""
+    tombstones: dict[str, str] = field(default_factory=dict)
+    """Logs of deletes that compactions kept, by path, with the instant since which they are kept."""
 
 
 def table_schema(source: TableSource) -> TableSchema:
@@ -61,7 +64,12 @@ def table_schema(source: TableSource) -> TableSchema:
     nullable = pa.schema([field.with_nullable(True) for field in latest])
     whole = with_meta(nullable) if source.config.has_meta_columns else nullable
     compactions = frozenset(i for i, commit in view.commits.items() if commit.operation_type == LOG_COMPACT)
-    return TableSchema(whole, commit_columns, frozenset(known), frozenset(evolved), compactions, without_meta(latest))
+    tombstones: dict[str, str] = {}
+    if source.config.tombstone_seconds:
+        for commit in view.commits.values():
+            tombstones |= decode_tombstones(commit.extra_metadata)
+    own = without_meta(latest)
+    return TableSchema(whole, commit_columns, frozenset(known), frozenset(evolved), compactions, own, tombstones)
 
 
 def _parsed(text: str, source: TableSource, instant: str | None) -> pa.Schema:

@@ -32,6 +32,7 @@ from tidelake.errors import ConflictError, TidelakeError
 from tidelake.filegroup import FileSlice
 from tidelake.filegroup.listing import list_partitions
 from tidelake.format.commit_metadata import WriteStat
+from tidelake.merge import Outcome
 from tidelake.query import TableSource, table_schema
 from tidelake.schema import META_COLUMN_NAMES, spark_json_to_arrow
 from tidelake.spark.scan import spark_schema
@@ -56,7 +57,9 @@ from tidelake.write.lookup import with_unsettled
 from tidelake.write.moves import route
 from tidelake.write.partition import PartitionTask, PlannedFile, plan_partition, salts_of
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare, refuse_unfit
+from tidelake.write.rejects import Rejected, rejected_together, stage_rejects
 from tidelake.write.rows import GONE, KEY, PATH, PLACE, SALT, Chosen
+from tidelake.write.settle import without_untimed
 from tidelake.write.spread import SALTS, placed, tagged
 from tidelake.write.transaction import Commit, Transaction, in_transaction
 
@@ -85,9 +88,9 @@ def write_on_spark(storage: Storage, clock: Clock, frame: DataFrame, request: Wr
         open_markers(storage, context.instant)
         is_global = source.config.is_global and request.operation == "upsert"
         slices = old_slices(storage, source, transaction, None) if is_global else None
-        stats, partitions = _run(storage, context, data, transaction.start, request, slices)
+        stats, partitions, rejected = _run(storage, context, data, transaction.start, request, slices)
         replaced = _replaced(storage, source, transaction, partitions, request)
-        return finish(storage, transaction, context, request, stats, replaced)
+        return finish(storage, transaction, context, request, stats, replaced, rejected)
 
     try:
         return in_transaction(start_of(source, clock, request), run)
@@ -112,8 +115,8 @@ def _run(
     start: Timeline,
     request: WriteRequest,
     slices: Slices | None,
-) -> tuple[tuple[WriteStat, ...], list[str]]:
-    """Write the files; their statistics, and the partitions that had rows.
+) -> tuple[tuple[WriteStat, ...], list[str], Rejected]:
+    """Write the files; their statistics, the partitions that had rows, and what was rejected.
 
     ``slices`` are those of the whole table, for upserts that may move rows between partitions.
     """
@@ -175,12 +178,13 @@ def _run(
 
 def _carried_out(
     spark: SparkSession, written: DataFrame, settings: Mapping[str, str]
-) -> tuple[tuple[WriteStat, ...], list[str]]:
+) -> tuple[tuple[WriteStat, ...], list[str], Rejected]:
     current().stage("write files on Spark")
     with _settings(spark, settings), polled(tasks_of(spark)):
         # Statistics of files, not rows: a few hundred bytes for each file that was written.
         done = [pickle.loads(row["done"]) for row in written.collect()]
-    return tuple(s for stats, _ in done for s in stats), sorted({path for _, paths in done for path in paths})
+    paths = sorted({path for _, paths, _ in done for path in paths})
+    return tuple(s for stats, _, _ in done for s in stats), paths, rejected_together(part for _, _, part in done)
 
 
 def _goes_straight(data: DataFrame, context: WriteContext, request: WriteRequest) -> bool:
@@ -276,12 +280,20 @@ def _write_task(
     request: WriteRequest,
     rows: pa.Table,
     whole: Slices | None,
-) -> tuple[list[WriteStat], list[str]]:
+) -> tuple[list[WriteStat], list[str], Rejected]:
     operation = request.operation
     token, attempt = _attempt()
     is_tagged = _is_tagged(context, operation)
     rows = _with_coded_paths(rows)
-    if deduplicates(operation, context.config) and not context.config.is_global and not is_tagged:
+    outcome = Outcome()
+    if not operation.startswith("delete"):
+        rows = without_untimed(rows, context, outcome, token)
+    # Of several event times all rows are kept, in an order that the way to this task has lost.
+    if (
+        deduplicates(operation, context.config)
+        and not context.config.is_global
+        and (context.has_clocks or not is_tagged)
+    ):
         rows = deduplicate(rows, context.schema, context.config)
     parts = by_partition(rows)
     replacing = operation in REPLACING
@@ -300,12 +312,12 @@ def _write_task(
         tasks, rows = placed(context, tasks, [here for _, here in parts], rows)
     planned: list[PlannedFile] = []
     for task, (_, here) in zip(tasks, parts, strict=True):
-        planned += plan_partition(storage, context, task, chosen(rows, here, request))
+        planned += plan_partition(storage, context, task, chosen(rows, here, request), outcome)
     put_markers(storage, context.instant, attempt, [(file.path, file.kind) for file in planned])
     with storage.batch() as puts:
         stats = [file.write(puts) for file in planned]
     _refuse_late(storage, context, stats)
-    return stats, [path for path, _ in parts]
+    return stats, [path for path, _ in parts], stage_rejects(storage, context.config, context.instant, token, outcome)
 
 
 def _with_coded_paths(rows: pa.Table) -> pa.Table:

@@ -29,6 +29,7 @@ from tidelake.observe import (
     summary_html,
 )
 from tidelake.query import PointInTime, ScanRequest, TableSource, table_schema
+from tidelake.query.explain import Explanation, explain_value
 from tidelake.schema import META_COLUMN_NAMES, ddl_to_arrow, spark_json_to_arrow
 from tidelake.services.clean import begin_mark
 from tidelake.services.clustering import cluster_inline
@@ -244,6 +245,13 @@ class Table(TableFreshness):
         completed one goes only if it is the last and nothing was begun on top of it; else ``ConflictError`` names what was.
         """
         return undo(*self._parts, str(instant), self._lock())
+
+    def explain_value(self, key: object, column: str) -> Explanation:
+        """Why a record, named by its key, has the value that it has in a column: the winner, the losers, and why.
+
+        It tells what files hold: of compacted versions only that they came at or before a commit.
+        """
+        return explain_value(self._refreshed(), key, column)
 
     def summary(self) -> TableSummary:
         """What the table is, how large, and what happened to it last."""

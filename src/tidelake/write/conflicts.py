@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tidelake.config import TableConfig
 from tidelake.errors import ConflictError, NotFoundError
 from tidelake.format.avro_arrow import arrow_schema
 from tidelake.format.avro_schema import parse_record
@@ -59,55 +60,51 @@ def check_conflicts(
     now: Timeline,
     reader: TimelineReader,
     keys: KeyChecks,
-    mine: str | None = None,
 ) -> None:
-    """Raise ConflictError if a write that completed since ``start``, or a pending clustering, is in the way.
-
-    ``mine`` is the write's own instant: compactions that were planned since it began, at a later instant, may be in its way.
-    """
+    """Raise ConflictError if a write that completed since ``start``, or a pending clustering, is in the way."""
     check_undone(start, now, reader)
     before = {i.requested_time for i in start.completed_writes}
     for instant in now.completed_writes:
         if instant.requested_time not in before:
             _check_completed(footprint, instant, reader.commit(instant), keys)
     _check_clustering(footprint, now, reader)
-    if mine is not None:
-        check_leftovers(footprint, mine, now, reader)
 
 
-def check_leftovers(footprint: Footprint, mine: str, now: Timeline, reader: TimelineReader) -> None:
-    """Raise ConflictError if an exact compaction was planned at a later instant, while this write was under way.
+def check_leftovers(
+    footprint: Footprint, mine: str, config: TableConfig, now: Timeline, reader: TimelineReader
+) -> None:
+    """Raise ConflictError if a compaction that leaves logs was planned at a later instant than this write's, ``mine``.
 
-    What it leaves in logs carries its own instant, and is read after the logs of this write, which completes later: of
-    equal event times the record that came first would win.
+    The events that an exact compaction leaves, or the deletes that one keeps, carry its own instant, and are read after the
+    logs of this write, which completes later: of equal event times the record that came first would win.
     """
     for instant in now.instants:
         if instant.requested_time <= mine or instant.pending_action != "compaction":
             continue
-        for partition, file_id in _groups_with_leftovers(instant, reader):
+        for partition, file_id in _groups_with_leftovers(instant, config, reader):
             if footprint.group(partition, file_id) in footprint.groups:
+                kind = "exact compaction" if config.is_exact else "compaction"
                 raise ConflictError(
-                    f"the exact compaction {instant.requested_time} of the file group {file_id} of partition "
-                    f"{partition!r} was planned after this write began",
+                    f"the {kind} {instant.requested_time} of the file group {file_id} of partition {partition!r} was "
+                    "planned after this write began",
                     instant=instant.requested_time,
                     hint="redo the write, or let it retry with on_conflict='retry'",
                 )
 
 
-def _groups_with_leftovers(instant: Instant, reader: TimelineReader) -> set[tuple[str, str]]:
+def _groups_with_leftovers(instant: Instant, config: TableConfig, reader: TimelineReader) -> set[tuple[str, str]]:
     """The groups of a compaction that may have, or have, logs of its own: by its plan, and by what it did."""
-    found: set[tuple[str, str]] = set()
-    try:
-        plan = reader.record(CompactionPlan, instant.requested_file_name)
-        marks = decode_event_marks(plan.extra_metadata)
-        if marks is not None and marks.is_exact:
-            found = {(op.partition_path or "", op.file_id or "") for op in plan.operations or ()}
-    except NotFoundError:
-        pass  # withdrawn, or archived, since the timeline was read
     if instant.is_completed:
         stats = reader.commit(instant).stats
-        found |= {(stat.partition_path or "", stat.file_id or "") for stat in stats if is_log(stat)}
-    return found
+        return {(stat.partition_path or "", stat.file_id or "") for stat in stats if is_log(stat)}
+    try:
+        plan = reader.record(CompactionPlan, instant.requested_file_name)
+    except NotFoundError:
+        return set()  # withdrawn since the timeline was read
+    marks = decode_event_marks(plan.extra_metadata)
+    if not config.tombstone_seconds and (marks is None or not marks.is_exact):
+        return set()
+    return {(op.partition_path or "", op.file_id or "") for op in plan.operations or ()}
 
 
 def check_undone(start: Timeline, now: Timeline, reader: TimelineReader) -> None:

@@ -65,6 +65,13 @@ class WriteContext:
     """How many buckets each partition has, for tables of the BUCKET index; None is the SIMPLE index."""
     held: frozenset[tuple[str, str]] = frozenset()
     """File groups (partition path, file id) that a pending clustering is about to rewrite: new rows do not go there."""
+    resolve: MergeSpec | None = None
+    """The rules by which the write merges before it logs, on tables that resolve eagerly."""
+
+    @property
+    def has_clocks(self) -> bool:
+        """Whether the table's records have several event times."""
+        return self.config.clocks is not None
 
     @cached_property
     def schema_text(self) -> str:

@@ -29,6 +29,7 @@ from tidelake.index.time_paths import KEYS, OLD_PREFIX, PREFIX, TimePaths, defau
 from tidelake.merge.ordering import type_family
 from tidelake.storage import Storage
 from tidelake.write.columns import refuse_bad_columns
+from tidelake.write.create_clocks import clock_properties, is_merge_option, ordering_of
 from tidelake.write.event_time import check_event_time
 from tidelake.write.rows import refuse_reserved
 
@@ -75,6 +76,7 @@ def create(
     """Put the properties of a new table; ``InvalidError`` says what is wrong with them."""
     _check_names(schema, name)
     event_time_field = event_time_field or options.get(EVENT_TIME_FIELD)
+    ordering_fields = ordering_of(ordering_fields, options)
     _check_columns(schema, record_key, partition_by, ordering_fields, event_time_field, options.get(EVENT_TIME_UNIT))
     properties = _properties(
         schema, name, record_key, partition_by, table_type, ordering_fields, event_time_field, options
@@ -152,8 +154,9 @@ def _properties(
     if table_type not in ("MERGE_ON_READ", "COPY_ON_WRITE"):
         raise InvalidError(f"table_type is {table_type!r}, known are MERGE_ON_READ and COPY_ON_WRITE", value=table_type)
     times = _time_properties(schema, record_key, partition_by, options)
+    clocks = clock_properties(schema, record_key, partition_by, table_type, options)
     for key in options:
-        if key not in _STORED_OPTIONS and not key.startswith((PREFIX, OLD_PREFIX)):
+        if key not in _STORED_OPTIONS and not is_merge_option(key) and not key.startswith((PREFIX, OLD_PREFIX)):
             warnings.warn(
                 f"option {key} has no meaning for a new table and is ignored", UnknownOptionWarning, stacklevel=4
             )
@@ -214,6 +217,7 @@ def _properties(
     if event_time_field is not None:
         properties[EVENT_TIME_FIELD] = event_time_field
     properties.update({key: str(value) for key, value in options.items() if key in _STORED_OPTIONS})
+    properties.update(clocks)
     if version == "8":
         properties.update(_VERSION_8[properties["hoodie.record.merge.mode"]])
     properties["hoodie.table.checksum"] = str(table_checksum(properties))

@@ -27,7 +27,7 @@ from tidelake.format.commit_metadata import WRITER_KEY, WriteStat
 from tidelake.format.event_marks import DEFAULT_INPUT, WATERMARK_PREFIX
 from tidelake.format.freshness_marks import INCOMING_MAX_KEY, INCOMING_MIN_KEY, OWN_PREFIXES
 from tidelake.index import key_hashes
-from tidelake.merge import merge_spec
+from tidelake.merge import Outcome, merge_spec, resolve_spec
 from tidelake.query import TableSource, table_schema
 from tidelake.schema import with_meta
 from tidelake.storage import Storage
@@ -41,7 +41,9 @@ from tidelake.write.lookup import revived_key, slice_of, with_unsettled
 from tidelake.write.moves import route
 from tidelake.write.partition import PartitionTask, PlannedFile, has_any_key, places_of, plan_partition, stored_keys
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare, refuse_unfit, to_arrow
+from tidelake.write.rejects import Rejected, publish_rejects, stage_rejects
 from tidelake.write.rows import HASH, KEY, PATH, PLACE, Chosen, in_one, key_order
+from tidelake.write.settle import without_untimed
 from tidelake.write.transaction import Commit, Transaction, WriteStart, in_transaction
 from tidelake.write.txn import TXN_KEY, Txn
 
@@ -57,6 +59,7 @@ OPERATIONS = {
 }
 DEDUPLICATED = frozenset({"upsert", "insert_overwrite", "insert_overwrite_table"})
 LOOKED_UP = frozenset({"upsert", "delete", "delete_unconditional"})
+NOTHING_REJECTED = Rejected()
 ARRANGED_BYTES = 256 * MIB
 """Up to so many bytes, rows are copied at once in the order of their files; more are copied file by file."""
 _TINY_ROWS = 1_000
@@ -192,6 +195,9 @@ def _write(
     request: WriteRequest,
 ) -> Commit:
     context = context_of(source, schema, transaction, request)
+    outcome = Outcome()
+    if not request.operation.startswith("delete"):
+        rows = without_untimed(rows, context, outcome, "0")
     replacing = request.operation in REPLACING
     moves = context.config.is_global and request.operation == "upsert"
     everywhere = moves or request.operation == "insert_overwrite_table"
@@ -219,9 +225,10 @@ def _write(
     if request.operation in LOOKED_UP and _is_logged(source.config) and rows.nbytes <= ARRANGED_BYTES:
         rows, numbers = arranged(storage, context, tasks, rows, numbers)
     request = with_incoming(context, request, rows)
-    stats = _run(storage, context, tasks, [partial(chosen, rows, here, request) for here in numbers])
+    stats = _run(storage, context, tasks, [partial(chosen, rows, here, request) for here in numbers], outcome)
+    rejected = stage_rejects(storage, context.config, context.instant, "0", outcome)
     replaced = {p: tuple(s.file_id for s in found) for p, found in slices.items() if found} if replacing else {}
-    return finish(storage, transaction, context, request, stats, replaced)
+    return finish(storage, transaction, context, request, stats, replaced, rejected)
 
 
 def finish(
@@ -231,6 +238,7 @@ def finish(
     request: WriteRequest,
     stats: tuple[WriteStat, ...],
     replaced: Mapping[str, tuple[str, ...]],
+    rejected: Rejected = NOTHING_REJECTED,
 ) -> Commit:
     """Commit what the tasks wrote."""
     current().stage("commit")
@@ -249,11 +257,18 @@ def finish(
     checks = KeyChecks(inserted=_key_check(storage, fresh, context.config.is_global))
     if request.operation == "upsert" and not bucketed:
         checks = replace(checks, revived=revived_key(storage, context, stats))
-    return transaction.commit(stats, footprint, extra_metadata(context, request), replaced or None, checks)
+    extra = {**extra_metadata(context, request), **rejected.metadata}
+    done = transaction.commit(stats, footprint, extra, replaced or None, checks)
+    publish_rejects(storage, context.config)
+    return done
 
 
 def _run(
-    storage: Storage, context: WriteContext, tasks: list[PartitionTask], parts: list[Callable[[], Chosen]]
+    storage: Storage,
+    context: WriteContext,
+    tasks: list[PartitionTask],
+    parts: list[Callable[[], Chosen]],
+    outcome: Outcome,
 ) -> tuple[WriteStat, ...]:
     """Plan every partition's files, name them in one marker file, and write them; side by side on threads."""
     open_markers(storage, context.instant)
@@ -261,7 +276,9 @@ def _run(
     cores = max(1, os.cpu_count() or 1)
     shown.stage("look up partitions", len(tasks))
     with ThreadPoolExecutor(cores) as pool:
-        plans = pool.map(lambda task, part: shown.step(plan_partition(storage, context, task, part())), tasks, parts)
+        plans = pool.map(
+            lambda task, part: shown.step(plan_partition(storage, context, task, part(), outcome)), tasks, parts
+        )
         files = [file for of_partition in plans for file in of_partition]
     put_markers(storage, context.instant, 0, [(file.path, file.kind) for file in files])
     shown.stage("write files", len(files))
@@ -338,6 +355,7 @@ def context_of(source: TableSource, schema: pa.Schema, transaction: Transaction,
         request.event_time_field,
         config.buckets,
         frozenset(clustered_groups(transaction.start, source.reader)),
+        resolve_spec(config, with_meta(schema)),
     )
 
 

@@ -3,7 +3,8 @@
 A writer looks keys up in base files. One that began before a compaction completed saw the base file before it: a key that
 was deleted in the logs which the compaction took in, and that this writer brings back, stands afterwards in its log alone.
 So a slice with a log whose instant is earlier than the completion of its base file is *unsettled*: there the keys of logs
-are looked up, too. Elsewhere no log is read. A writer that commits after the compaction is told instead
+are looked up, too: of rows, and where compaction keeps deletes, of deletes, since what comes late must meet them. Elsewhere
+no log is read. A writer that commits after the compaction is told instead
 (``revived_key``): by then another may have inserted the key anew.
 """
 
@@ -25,7 +26,7 @@ from tidelake.filegroup import BaseFile, FileSlice, LogFile, TableView
 from tidelake.format.commit_metadata import WriteStat
 from tidelake.format.names import parse_base_name, parse_log_name
 from tidelake.merge import LogContext, read_logs
-from tidelake.merge.log_records import DATA
+from tidelake.merge.log_records import BLOCK_DELETE, DATA, DATA_DELETE
 from tidelake.schema import RECORD_KEY, with_meta
 from tidelake.storage import Storage
 from tidelake.write.context import WriteContext
@@ -102,15 +103,18 @@ def _logged(
 ) -> Iterator[tuple[int, Places]]:
     for number, file_slice in enumerate(slices):
         if file_slice.is_unsettled:
-            logged = _logged_keys(storage, context, file_slice.logs)
+            kinds = (DATA, DATA_DELETE, BLOCK_DELETE) if context.config.tombstone_seconds else (DATA,)
+            logged = _logged_keys(storage, context, file_slice.logs, kinds)
             present = np.flatnonzero(np.asarray(pc.is_in(keys, value_set=logged)))
             if len(present):
                 yield number, present
 
 
-def _logged_keys(storage: Storage, context: WriteContext, logs: Sequence[LogFile]) -> pa.Array:
-    """The keys of the rows in logs, each once."""
+def _logged_keys(
+    storage: Storage, context: WriteContext, logs: Sequence[LogFile], kinds: Sequence[int] = (DATA,)
+) -> pa.Array:
+    """The keys of the rows, or of other entries, in logs, each once."""
     spec = context.merge
     schema = pa.schema([f for f in with_meta(context.schema) if f.name in spec.columns or f.name == RECORD_KEY])
     entries = read_logs(storage, logs, spec, LogContext(schema, None, {}, frozenset())).entries
-    return pc.cast(entries.filter(pl.col("kind") == DATA)["key"].unique().to_arrow(), pa.string())
+    return pc.cast(entries.filter(pl.col("kind").is_in(kinds))["key"].unique().to_arrow(), pa.string())

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,7 @@ from tidelake.filegroup import BaseFile, FileSlice
 from tidelake.format.commit_metadata import WriteStat
 from tidelake.format.names import BaseFileName, LogFileName
 from tidelake.index import bucket_file_id, bucket_numbers, bucket_of, keep_keys, value_text
-from tidelake.merge import deleted_rows, merge_partial, merge_whole, records_of
+from tidelake.merge import Outcome, deleted_rows, merge_records, records_of
 from tidelake.query import read_base
 from tidelake.schema import FILE_NAME, RECORD_KEY, with_meta
 from tidelake.storage import Puts, Storage
@@ -35,6 +36,7 @@ from tidelake.write.files import ensure_partition, join, write_base, write_log
 from tidelake.write.log_sizes import LogPart, log_parts
 from tidelake.write.lookup import locate
 from tidelake.write.rows import GONE, HASH, KEY, PLACE, Chosen, stored_rows
+from tidelake.write.settle import settled
 
 _COMPRESSED_SHARE = 0.35
 """How much of its Arrow size a row takes in a file, until it is known better."""
@@ -71,20 +73,28 @@ class PlannedFile:
     write: Callable[[Puts], WriteStat]
 
 
-def plan_partition(storage: Storage, context: WriteContext, task: PartitionTask, rows: Chosen) -> list[PlannedFile]:
-    """Which files the rows (with their helper columns) of one partition become."""
+def plan_partition(
+    storage: Storage, context: WriteContext, task: PartitionTask, rows: Chosen, outcome: Outcome | None = None
+) -> list[PlannedFile]:
+    """Which files the rows (with their helper columns) of one partition become; ``outcome`` is told what is rejected."""
     if not task.slices:
         ensure_partition(storage, task.path, context.instant)
     if context.config.is_exact:
         return _log_all(storage, context, task, rows)
     is_rewritten = context.config.table_type is TableType.COPY_ON_WRITE
-    change = _rewrite if is_rewritten else _append
+    told = outcome or Outcome()
+    change = partial(_rewrite, outcome=told) if is_rewritten else _append
+    if context.has_clocks and task.operation in ("upsert", "overwrite"):
+        is_new = task.operation == "overwrite"
+        places = np.full(len(rows), -1, dtype=np.int64) if is_new else places_of(storage, context, task, rows)
+        rows, places = settled(storage, context, task.path, task.slices, rows, places, told)
+        return _new_groups(storage, context, task, rows) if is_new else change(storage, context, task, rows, places)
     if context.buckets is not None and task.operation != "overwrite":
         return change(storage, context, task, rows, places_of(storage, context, task, rows))
     if task.operation in ("insert", "bulk_insert", "overwrite"):
         alive = rows.pick(np.flatnonzero(~_deleted(rows, context)))
         if task.operation == "insert" and is_rewritten:
-            return _rewrite(storage, context, task, alive, np.full(len(alive), -1, dtype=np.int64))
+            return change(storage, context, task, alive, np.full(len(alive), -1, dtype=np.int64))
         return _new_groups(storage, context, task, alive)
     return change(storage, context, task, rows, places_of(storage, context, task, rows))
 
@@ -132,7 +142,10 @@ def _append(
     storage: Storage, context: WriteContext, task: PartitionTask, rows: Chosen, places: npt.NDArray[np.int64]
 ) -> list[PlannedFile]:
     deletes_all = task.operation.startswith("delete")
-    deleted = np.ones(len(rows), dtype=np.bool_) if deletes_all else _deleted(rows, context)
+    deleted = np.full(len(rows), deletes_all)
+    # With several event times the order of records and deletes counts: the latter stay what they are, records with a mark.
+    if not deletes_all and context.merge.clocks is None:
+        deleted = _deleted(rows, context)
     unconditional = task.operation == "delete_unconditional"
     groups = [(number, here[~deleted[here]], here[deleted[here]]) for number, here in _groups(places)]
     # Rows are taken once for all groups, each of which has a part of them in a row.
@@ -165,7 +178,12 @@ def _append(
 
 
 def _rewrite(
-    storage: Storage, context: WriteContext, task: PartitionTask, rows: Chosen, places: npt.NDArray[np.int64]
+    storage: Storage,
+    context: WriteContext,
+    task: PartitionTask,
+    rows: Chosen,
+    places: npt.NDArray[np.int64],
+    outcome: Outcome,
 ) -> list[PlannedFile]:
     deletes_all = task.operation.startswith("delete")
     if not deletes_all and context.buckets is None:
@@ -179,7 +197,7 @@ def _rewrite(
         data = rows.pick(here)
 
         def write(puts: Puts, name: BaseFileName = name, base: BaseFile = base, data: Chosen = data) -> WriteStat:
-            merged = _merged(storage, context, task, base, name, data.taken())
+            merged = _merged(storage, context, task, base, name, data.taken(), outcome)
             return write_base(puts, context, name, task.path, merged, str(base.name))
 
         planned.append(PlannedFile(join(task.path, str(name)), "MERGE", len(data), write))
@@ -196,14 +214,16 @@ def _merged(
     base: BaseFile,
     name: BaseFileName,
     incoming: pa.Table,
+    outcome: Outcome,
 ) -> pa.Table:
     """The rows of a base file with what comes in."""
     schema = with_meta(context.schema)
     stored = stored_rows(incoming, context.instant, task.path, str(name), _task_number(task))
     gone = np.asarray(incoming.column(GONE)) if GONE in incoming.column_names else None
     records = records_of(stored, context.merge, are_deletes=task.operation.startswith("delete"), deletes=gone)
-    combine = merge_whole if context.merge.partial_mode is None else merge_partial
-    merged = combine(read_base(storage, base, schema), records, context.merge)
+    merged = merge_records(
+        read_base(storage, base, schema), records, context.merge, outcome if context.has_clocks else None
+    )
     return pa.Table.from_batches(_renamed(merged, str(name)), schema)
 
 

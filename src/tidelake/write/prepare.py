@@ -23,6 +23,7 @@ from tidelake.schema import META_COLUMN_NAMES, conform, merge_schemas
 from tidelake.write.columns import refuse_bad_columns
 from tidelake.write.event_time import refuse_implausible_times
 from tidelake.write.rows import KEY, PATH, in_one, refuse_reserved
+from tidelake.write.settle import in_order
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,6 +106,7 @@ def prepare(data: pa.Table, schema: pa.Schema, config: TableConfig) -> pa.Table:
     keys = KeyGenerator.of(config)
     made = rows.append_column(KEY, keys.keys(rows)).append_column(PATH, keys.partition_paths(rows))
     _refuse_null_ordering(made, config)
+    _refuse_nan_times(made, config)
     _refuse_null_required(made, schema)
     whole = pa.schema([*schema, *list(made.schema)[len(schema) :]], metadata=made.schema.metadata)
     return pa.Table.from_arrays(made.columns, schema=whole)
@@ -119,8 +121,11 @@ def refuse_unfit(rows: pa.Table, config: TableConfig) -> None:
 def deduplicate(rows: pa.Table, schema: pa.Schema, config: TableConfig) -> pa.Table:
     """One row per key (and partition): the greatest ordering value, ties by the rows' Avro bytes, as on every engine.
 
-    An exact table keeps every version of a key, so there it is one row per key and ordering value.
+    An exact table keeps every version of a key, so there it is one row per key and ordering value. Rows with several event
+    times are not one instead of another: all are kept, in the order in which they apply.
     """
+    if config.clocks is not None:
+        return in_order(rows, schema, config)
     identity = ["key"] if config.is_global else ["key", "path"]
     frame = pl.DataFrame(
         {
@@ -174,6 +179,18 @@ def _refuse_null_ordering(rows: pa.Table, config: TableConfig) -> None:
             raise InvalidError(
                 f"the ordering column {name!r} is {what} in {len(at)} rows, for the keys {', '.join(keys)}", value=name
             )
+
+
+def _refuse_nan_times(rows: pa.Table, config: TableConfig) -> None:
+    for name in () if config.clocks is None else config.clocks.fields:
+        column = in_one(rows.column(name))
+        if pa.types.is_floating(column.type):
+            at = np.flatnonzero(np.asarray(pc.fill_null(pc.is_nan(column), False)))
+            if len(at):
+                keys = rows.column(KEY).take(pa.array(at[:SAMPLES])).to_pylist()
+                raise InvalidError(
+                    f"the event time {name!r} is NaN in {len(at)} rows, for the keys {', '.join(keys)}", value=name
+                )
 
 
 def _refuse_null_required(rows: pa.Table, schema: pa.Schema) -> None:

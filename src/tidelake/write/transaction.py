@@ -28,7 +28,7 @@ from tidelake.timeline import Instant, Timeline, TimelineReader
 from tidelake.timeline.claim import alive_since_ms
 from tidelake.timeline.decoded import DECODED
 from tidelake.timeline.transitions import HEARTBEAT_DIR, Publication, Published, Transitions
-from tidelake.write.conflicts import Footprint, KeyChecks, check_conflicts, check_schema, check_undone
+from tidelake.write.conflicts import Footprint, KeyChecks, check_conflicts, check_leftovers, check_schema, check_undone
 from tidelake.write.heartbeat import beating
 from tidelake.write.intent import intent, refuse_broken_intent
 from tidelake.write.metadata_table import retire_metadata_table
@@ -190,7 +190,8 @@ class Transaction:
                 earlier = find_repeat(self._txn, timeline, self._reader, self._schema_known)
                 if earlier is not None:
                     raise _RepeatedError(earlier)
-            check_conflicts(footprint, self._known or self.start, timeline, self._reader, keys, self.instant)
+            check_conflicts(footprint, self._known or self.start, timeline, self._reader, keys)
+            check_leftovers(footprint, self.instant, self._config, timeline, self._reader)
             check_schema(extra.get("schema"), self._schema_known, timeline, self._reader)
             retire_metadata_table(self._storage, self._clock)
             told = self._with_freshness(metadata, timeline)

@@ -205,3 +205,37 @@ def test_rule_6_a_write_that_began_below_an_exact_plan_is_refused_and_may_be_red
     world.open().run_compaction()
     world.at("10:21").upsert((1, "10:04"))
     assert [row[1] for row in world.rows] == ["1 at 10:04"]
+
+
+def test_rule_6_a_write_that_began_below_a_compaction_that_keeps_deletes_is_refused() -> None:
+    """The deletes that it keeps carry its instant, and would be read after the write's own log."""
+    for retention, is_refused in (("1d", True), ("0", False)):
+        world = EventWorld({"tombstone.retention": retention}).at("09:00")
+        world.insert((1, "08:00"), (2, "08:00"))
+        world.at("10:00").open().delete([1])
+
+        def meanwhile(world: EventWorld = world) -> None:
+            world.at("10:20").beat()
+            assert world.open().schedule_compaction() is not None
+
+        table = world.at("10:05").open(During(world.storage, meanwhile))  # type: ignore[arg-type]
+        if is_refused:
+            with pytest.raises(ConflictError, match="was planned after this write began"):
+                table.upsert(rows((2, "10:04")))
+        else:
+            table.upsert(rows((2, "10:04")))
+
+
+def test_deletes_that_a_compaction_kept_are_no_data_to_compact() -> None:
+    """Else each pass would compact the group anew for them."""
+    world = EventWorld({"tombstone.retention": "1d", **ANY}).at("09:00")
+    world.insert((1, "08:00"), (2, "08:00"))
+    world.at("10:00").open().delete([1])
+    assert world.at("10:05").compact("10:00") is not None
+    assert [len(logs) for _, logs in world.slices] == [1]
+    world.at("10:10").upsert((2, "10:09"))
+    assert "no log" in world.at("10:40").dry("10:05").reason
+    done = world.compact("10:30")
+    assert done is not None
+    assert world.marks(done.requested_time).covers
+    assert [row[:2] for row in world.rows] == [(2, "2 at 10:09")]

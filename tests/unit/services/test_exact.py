@@ -182,6 +182,7 @@ REFUSED = {
     "no event time": ({"event_time_field": None}, {"hoodie.payload.event.time.unit": None}, "event-time field"),
     "no ordering": ({"ordering_fields": ()}, {}, "which version wins"),
     "other ordering": ({"ordering_fields": "id"}, {}, "orders versions by id"),
+    "kept deletes": ({}, {"tombstone.retention": "7d"}, "keeps deletes"),
     "two orderings": ({"ordering_fields": ["ts", "id"]}, {}, "orders versions by ts, id"),
 }
 
@@ -302,6 +303,16 @@ def test_exact_table_compacts_by_event_time_whatever_else_is_asked_for() -> None
         assert world.rows("read_optimized") == expected
     assert world.open().compact(strategy="unbounded") is not None
     assert world.rows("read_optimized") == world.rows() == {2: ("nine", 9), 3: ("x", 1)}
+
+
+def test_exact_table_without_a_policy_waits_for_a_call_with_a_threshold() -> None:
+    world = ExactWorld()
+    world.upsert((2, "one", 1), (2, "nine", 9))
+    assert [d.outcome for d in world.open().run_services() if d.service == "compaction"] == ["nothing to do"]
+    lagging = {"hoodie.compaction.event.time.policy": "LAG", "hoodie.compaction.event.time.lag": "4s"}
+    done = [d for d in world.open().run_services(options=lagging) if d.service == "compaction"]
+    assert [d.did_work for d in done] == [True]
+    assert (world.rows("read_optimized"), world.rows()) == ({2: ("one", 1)}, {2: ("nine", 9)})
 
 
 def test_exact_leftovers_of_an_archived_compaction_are_found_by_the_next_plan() -> None:

@@ -32,7 +32,9 @@ class Dying(FaultyStorage):
 def twice(token_of: Callable[[int], str]) -> Callable[..., Any]:
     """A run of tasks in which each has two attempts: the second is done first, and reported."""
 
-    def run(storage: Any, context: Any, tasks: list[PartitionTask], parts: list[Callable[[], Any]]) -> tuple[Any, ...]:
+    def run(
+        storage: Any, context: Any, tasks: list[PartitionTask], parts: list[Callable[[], Any]], outcome: Any
+    ) -> tuple[Any, ...]:
         open_markers(storage, context.instant)
         stats = []
         for number, (task, part) in enumerate(zip(tasks, parts, strict=True)):
@@ -82,7 +84,9 @@ def test_task_attempt_that_writes_after_the_commit_and_dies_is_cleared_up_by_the
     plain, world = started(shape).copy(), started(shape).copy()
     late: list[Callable[[], None]] = []
 
-    def run(storage: Any, context: Any, tasks: list[PartitionTask], parts: list[Callable[[], Any]]) -> tuple[Any, ...]:
+    def run(
+        storage: Any, context: Any, tasks: list[PartitionTask], parts: list[Callable[[], Any]], outcome: Any
+    ) -> tuple[Any, ...]:
         open_markers(storage, context.instant)
         done = []
         for number, (task, part) in enumerate(zip(tasks, parts, strict=True)):

@@ -105,8 +105,10 @@ class ClusteringPlanner(ServicePlanner):
     def work_in(self, source: TableSource, slices: Sequence[FileSlice]) -> Sequence[Candidate]:
         """The slices of groups that are work."""
         limit = CLUSTERING_SMALL_BYTES.of(self.config.options)
-        # An exact table's logs hold events that must not come into a base file yet.
-        fit = [file_slice for file_slice in slices if not (self.config.table.is_exact and file_slice.logs)]
+        # An exact table's logs hold events that must not come into a base file yet; others may hold deletes that are kept.
+        table = self.config.table
+        keeps_logs = table.is_exact or bool(table.tombstone_seconds)
+        fit = [file_slice for file_slice in slices if not (keeps_logs and file_slice.logs)]
         small = [Candidate(file_slice) for file_slice in fit if _base_bytes(file_slice) < limit]
         found: list[Candidate] = []
         for group in self.packed(small):

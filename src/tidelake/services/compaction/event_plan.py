@@ -25,7 +25,7 @@ from tidelake.format.commit_metadata import CommitMetadata
 from tidelake.format.event_marks import EventTimeMarks, decode_event_marks
 from tidelake.format.names import State, TimelineName, parse_base_name, parse_log_name
 from tidelake.format.plans import CompactionPlan
-from tidelake.query import TableSource
+from tidelake.query import TableSource, table_schema
 from tidelake.query.event_column import event_times_of
 from tidelake.services.compaction import barrier
 from tidelake.services.compaction.barrier import Barrier, GroupTimes, TableTimes
@@ -244,6 +244,7 @@ class _EarlyFinder:
         self._view: TableView = source.view()
         self._threshold_ms = threshold_ms
         self._is_exact = source.config.is_exact
+        self._tombstones = table_schema(source).tombstones if source.config.tombstone_seconds else {}
 
     def find(self, candidates: Iterable[Candidate]) -> list[_Early]:
         """The groups that are planned: with such a log; on an exact table also with a base file that has to be split."""
@@ -257,9 +258,10 @@ class _EarlyFinder:
         return bool(self.early_logs(file_slice)) or (bool(file_slice.logs) and self._has_late_base(file_slice))
 
     def early_logs(self, file_slice: FileSlice) -> tuple[LogFile, ...]:
-        """The logs of a slice with data before T, in the order of their completion."""
-        ranges = self._times.of_files(file_slice.logs)
-        found = [log for log in file_slice.logs if ranges[log.path].may_be_before(self._threshold_ms)]
+        """The logs of a slice with data before T, in the order of their completion; deletes that a compaction kept are none."""
+        logs = [log for log in file_slice.logs if log.path not in self._tombstones]
+        ranges = self._times.of_files(logs)
+        found = [log for log in logs if ranges[log.path].may_be_before(self._threshold_ms)]
         return tuple(sorted(found, key=self.completion))
 
     def completion(self, log: LogFile) -> str:

@@ -6,7 +6,7 @@ Rows keep their commit times: a compaction delivers nothing to incremental reade
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,12 +23,15 @@ from tidelake.format.commit_metadata import CommitMetadata, WriteStat
 from tidelake.format.event_marks import ROWS_AFTER_KEY, SplitCounts, decode_event_marks
 from tidelake.format.names import BaseFileName, parse_base_name, parse_log_name
 from tidelake.format.plans import CompactionOperation, CompactionPlan
+from tidelake.format.tombstone_marks import encode_tombstones
+from tidelake.merge import Outcome as MergeOutcome
 from tidelake.query import ScanPlan, TableSource, plan_slices, read_slice
 from tidelake.schema.event_time import ms_to_stored, stored_numbers
 from tidelake.services.compaction.event_plan import EventTimePlanner
 from tidelake.services.compaction.exact import compact_exact, exact_job
 from tidelake.services.compaction.plan import CompactionPlanner, encode_event_plan, encode_plan
 from tidelake.services.compaction.thresholds import EventTimeConfig, finder_of
+from tidelake.services.compaction.tombstones import kept_tombstones, tombstone_names
 from tidelake.services.compaction.trigger import compaction_due, compaction_strategy, strategy_name
 from tidelake.services.context import ServiceCall
 from tidelake.services.execution import (
@@ -48,9 +51,10 @@ from tidelake.services.report import ServicePlan
 from tidelake.services.schedule import run_oldest, run_waiting, schedule
 from tidelake.storage import Storage
 from tidelake.timeline.claim import Claim
-from tidelake.write.base_stream import write_base_stream
+from tidelake.write.base_stream import encode_base_stream
 from tidelake.write.context import WriteContext
-from tidelake.write.files import put_markers
+from tidelake.write.files import join, put_markers, write_log
+from tidelake.write.rejects import Rejected, publish_rejects, rejected_together, stage_rejects
 from tidelake.write.transaction import Commit
 
 _LOG = logging.getLogger("tidelake.services")
@@ -104,23 +108,41 @@ class CompactionJob:
 class CompactedSlice:
     """What became of one file group."""
 
-    stat: WriteStat
+    stats: tuple[WriteStat, ...]
+    rejected: Rejected
+    tombstones: Mapping[str, str]
+    """Logs of deletes that are kept, with the instant of the newest in each."""
     rows_after: int = 0
     """Rows of the base file at or after the threshold."""
 
 
 def compact_slice(job: CompactionJob, storage: Storage, file_slice: FileSlice, attempt: int) -> CompactedSlice:
-    """Fold the logs of one slice into a new base file: what every engine runs."""
-    name = BaseFileName(file_slice.file_id, job.token.text(attempt), job.context.instant)
-    partition = file_slice.partition_path
-    path = f"{partition}/{name}" if partition else str(name)
-    put_markers(storage, job.context.instant, job.token.marker_number(attempt), [(path, "MERGE")])
-    after = RowsAfter(job.context, job.threshold_ms)
-    batches = after.counted(read_slice(storage, job.scan, file_slice))
-    stat = write_base_stream(storage, job.context, name, partition, batches, job.scan.schema)
-    refuse_late(storage, job.claim, path)
+    """Fold the logs of one slice into a new base file: what every engine runs.
+
+    Deletes that are to be kept are written before it, so that no base file outlives a crash without them.
+    """
+    context, partition, token = job.context, file_slice.partition_path, job.token.text(attempt)
+    name = BaseFileName(file_slice.file_id, token, context.instant)
+    path = join(partition, str(name))
+    logs = tombstone_names(context, file_slice.file_id, token)
+    files = [*((join(partition, str(log)), "CREATE") for log in logs), (path, "MERGE")]
+    put_markers(storage, context.instant, job.token.marker_number(attempt), files)
+    is_told = context.has_clocks or bool(logs)
+    outcome = MergeOutcome()
+    after = RowsAfter(context, job.threshold_ms)
+    batches = after.counted(read_slice(storage, job.scan, file_slice, outcome=outcome if is_told else None))
+    made = encode_base_stream(context, name, batches, job.scan.schema)
+    nothing = job.scan.schema.empty_table()
+    stats: list[WriteStat] = []
+    born: dict[str, str] = {}
+    for log, (instant, entries) in zip(logs, kept_tombstones(context, partition, outcome), strict=False):
+        stats.append(write_log(storage, context, log, partition, nothing, entries))
+        born[join(partition, str(log))] = instant
+    rejected = stage_rejects(storage, context.config, context.instant, file_slice.file_id, outcome)
+    stat = made.put(storage, partition)
+    refuse_late(storage, job.claim, path, *born)
     base = file_slice.base
-    stat = replace(
+    compacted = replace(
         stat,
         prev_commit=file_slice.base_instant,
         prev_base_file=None if base is None else str(base.name),
@@ -128,7 +150,7 @@ def compact_slice(job: CompactionJob, storage: Storage, file_slice: FileSlice, a
         total_log_size_compacted=sum(log.size_bytes for log in file_slice.logs),
         total_log_blocks=len(file_slice.logs),
     )
-    return CompactedSlice(stat, after.count)
+    return CompactedSlice((compacted, *stats), rejected, born, after.count)
 
 
 class RowsAfter:
@@ -180,9 +202,11 @@ def compaction_planner(call: ServiceCall, source: TableSource) -> CompactionPlan
 
 
 def _execute(call: ServiceCall, instant: str) -> Commit:
-    return again_if_schema_changed(
+    done = again_if_schema_changed(
         lambda: carry_out(call, COMPACTION, instant, _partitions, partial(_work, call), refuse_new_schema)
     )
+    publish_rejects(call.storage, call.source().config)
+    return done
 
 
 def _partitions(plan: bytes) -> Iterable[str]:
@@ -212,8 +236,10 @@ def _work(call: ServiceCall, executing: Executing) -> Done:
         threshold_ms = None if marks is None else marks.threshold_ms
         job = CompactionJob(scan, context, executing.claim, executing.token, threshold_ms)
         made = call.runner.run(call.storage, partial(compact_slice, job), slices, sizes)
-        stats = [each.stat for each in made]
+        stats = [stat for each in made for stat in each.stats]
         extra |= {} if marks is None else {ROWS_AFTER_KEY: str(sum(each.rows_after for each in made))}
+        extra |= rejected_together(each.rejected for each in made).metadata
+        extra |= encode_tombstones({path: born for each in made for path, born in each.tombstones.items()})
     current().stage("commit")
     return Done(tuple(stats), CommitMetadata(by_partition(stats), True, extra, 1, "COMPACT"))
 

@@ -13,7 +13,8 @@ from tidelake._limits import MIB
 from tidelake.filegroup import FileSlice
 from tidelake.format.event_marks import EventTimeMarks
 from tidelake.format.plans import CompactionOperation, CompactionPlan, EventTimeOperation, EventTimePlan
-from tidelake.query import TableSource
+from tidelake.query import TableSource, table_schema
+from tidelake.query.snapshot import is_base_only
 from tidelake.services.kinds import COMPACTION, MARK, SOURCE
 from tidelake.services.planner import Outcome, ServicePlanner
 from tidelake.services.strategy import Candidate
@@ -22,12 +23,15 @@ PLAN_VERSION = 2
 
 
 class CompactionPlanner(ServicePlanner):
-    """A slice is work if it has logs."""
+    """A slice is work if it has logs that do not only keep deletes."""
 
     kind = COMPACTION
 
     def work_in(self, source: TableSource, slices: Sequence[FileSlice]) -> Sequence[Candidate]:
         """Those with logs."""
+        if source.config.tombstone_seconds:
+            kept = table_schema(source).tombstones
+            slices = [file_slice for file_slice in slices if not is_base_only(file_slice, kept)]
         return [Candidate(file_slice, _reason(file_slice)) for file_slice in slices if file_slice.logs]
 
 

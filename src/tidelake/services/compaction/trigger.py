@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tidelake.config import COMPACT_DELTA_COMMITS, COMPACT_DELTA_SECONDS, COMPACT_TRIGGER, COMPACTION_STRATEGY
+from tidelake.config import (
+    COMPACT_DELTA_COMMITS,
+    COMPACT_DELTA_SECONDS,
+    COMPACT_TRIGGER,
+    COMPACTION_STRATEGY,
+    EVENT_TIME_POLICY,
+    EVENT_TIME_THRESHOLD,
+)
 from tidelake.query import TableSource
 from tidelake.services.compaction.strategies import HUDI_NAMES, Unbounded
 from tidelake.services.compaction.thresholds import EVENT_TIME, finder_of
@@ -42,10 +49,16 @@ def strategy_name(config: ServiceConfig) -> str:
     return named if has_threshold or isinstance(strategy, Unbounded) else f"{EVENT_TIME}+{named}"
 
 
+def _waits_for_a_threshold(config: ServiceConfig) -> bool:
+    """Whether the table is exact and has no policy: it is compacted by calls that give a threshold, and not by itself."""
+    is_fixed = EVENT_TIME_POLICY.of(config.options) == "FIXED" and not EVENT_TIME_THRESHOLD.of(config.options)
+    return config.table.is_exact and is_fixed
+
+
 def compaction_due(source: TableSource, config: ServiceConfig) -> str | None:
     """Why a compaction is due by the table's trigger; None if it is not."""
     if goes_by_event_time(config):
-        return BY_EVENT_TIME
+        return None if _waits_for_a_threshold(config) else BY_EVENT_TIME
     services = [i for i in source.timeline.instants if i.pending_action == COMPACTION.action]
     since = max((i.requested_time for i in services), default="")
     deltas = [

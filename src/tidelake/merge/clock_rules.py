@@ -1,0 +1,215 @@
+"""The rules of several event times, on whole arrays: which version of a record gives which of its values.
+
+A *version* is a stored row, an incoming record or a delete. Versions are sorted by *place* (their key's number), and those
+of a place by the order in which they apply. Event times come as numbers that compare as they do; 0 is none.
+
+Mode ``all`` applies versions one by one, in rounds: the first of each place, the second, ... A version is applied if none
+of its event times is older than the stored one; then its values overlay the stored ones. A delete that is applied leaves
+the event times alone, which later versions must reach.
+
+Mode ``per_group`` needs no rounds: of each group the version with the greatest event time gives all values, the later one
+of equals. A group whose last version is a delete is empty; a row without any other group is gone. A group that never had an
+event time keeps the values of the row it came with, until a delete ends any group. A reset, a delete without event times, forgets
+everything before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tidelake._limits import RECORD_VERSIONS
+from tidelake.errors import LimitError
+from tidelake.merge.arrays import Mask, Places
+
+Ranks = npt.NDArray[np.int64]
+APPLIED, OLDER, INCOMPARABLE = 0, 1, 2
+REASONS = ("", "older", "incomparable")
+NONE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Versions of records, sorted by place and order. ``ranks`` has an array for each event time."""
+
+    place: Places
+    is_base: Mask
+    is_delete: Mask
+    is_reset: Mask
+    is_kept: Mask
+    """Deletes that a compaction kept, whose effect the stored row shows already."""
+    ranks: tuple[Ranks, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of the versions. All arrays of places hold numbers of versions; -1 is none."""
+
+    is_alive: Mask
+    last: Places
+    """Of each place, the last version in the order of arrival that changed the row."""
+    row: Places
+    """Of each place, the last record that gave something to the row."""
+    values: tuple[Places, ...]
+    """Who gives the values: in ``per_group`` for each group and then for the columns of no group, else for each column."""
+    clocks: tuple[Places, ...]
+    """Who gives each event time, deletes included."""
+    ended: tuple[Places, ...]
+    """Of each event time, the delete that it stands for, if it does."""
+    reasons: npt.NDArray[np.int8]
+    """Of each version, whether and why it was rejected."""
+    before: tuple[Places, ...]
+    """Of each version that was rejected, who gave the event times that it met."""
+
+
+def resolve_groups(versions: Versions, count: int, *, has_loose: bool) -> Verdict:
+    """Mode ``per_group``; ``has_loose`` says whether there are columns of no group."""
+    place, size = versions.place, len(versions.place)
+    numbers = np.arange(size, dtype=np.int64)
+    starts = np.ones(size, dtype=np.bool_)
+    starts[1:] = place[1:] != place[:-1]
+    segment = np.cumsum((starts | versions.is_reset).astype(np.int64))
+    ends = np.append(np.flatnonzero(starts)[1:], size) - 1
+    in_effect = segment == segment[ends][place]
+    is_data = ~versions.is_delete
+    holders = [_holders(ranks, segment) for ranks in versions.ranks]
+    winners = [_of_segment(held[ends], segment, ends) for held in holders]
+    contributes = np.logical_or.reduce([held == numbers for held in holders])
+    has_delete = _any(in_effect & versions.is_delete & contributes, place, count)
+    data = np.flatnonzero(in_effect & is_data)
+    first = np.full(count, NONE, dtype=np.int64)
+    first[place[data][::-1]] = data[::-1]
+    latest = np.full(count, NONE, dtype=np.int64)
+    latest[place[data]] = data
+    untimed = np.where(has_delete, NONE, first)
+    values = []
+    is_timed = np.zeros(count, dtype=np.bool_)
+    is_alive = np.zeros(count, dtype=np.bool_)
+    for winner in winners:
+        has = winner >= 0
+        gives = has & is_data[winner]
+        is_timed |= has
+        is_alive |= gives
+        values.append(np.where(gives, winner, np.where(has, NONE, untimed)))
+    is_alive |= ~is_timed & (untimed >= 0)
+    row = np.maximum.reduce([untimed, *values, *([latest] if has_loose else [])])
+    changed = [np.where((w >= 0) & ~versions.is_kept[w], w, NONE) for w in winners]
+    last = np.maximum.reduce([row, *changed])
+    ended = tuple(np.where((w >= 0) & ~is_data[w], w, NONE) for w in winners)
+    has_time = np.logical_or.reduce([ranks > 0 for ranks in versions.ranks])
+    lost = has_time & ~contributes & ~versions.is_base & ~versions.is_reset
+    reasons = np.where(lost, OLDER, APPLIED).astype(np.int8)
+    clocks = tuple(np.where(w >= 0, w, untimed) for w in winners)
+    before = tuple(_of_segment(np.append(NONE, held[:-1]), segment, numbers) for held in holders)
+    return Verdict(is_alive, last, row, (*values, latest), clocks, ended, reasons, before)
+
+
+def _holders(ranks: Ranks, segment: Places) -> Places:
+    """For each version who holds the event time after it: the greatest so far of the segment, the later of equals."""
+    span = int(ranks.max(initial=0)) + 1
+    level = segment * span + ranks
+    is_top = (level == np.maximum.accumulate(level)) & (ranks > 0)
+    held: Places = np.maximum.accumulate(np.where(is_top, np.arange(len(ranks), dtype=np.int64), NONE))
+    return _of_segment(held, segment, np.arange(len(ranks)))
+
+
+def _of_segment(held: Places, segment: Places, at: Places) -> Places:
+    """What is held, where it is of the same segment as the versions ``at``."""
+    return np.where((held >= 0) & (segment[held] == segment[at]), held, NONE)
+
+
+def _any(mask: Mask, place: Places, count: int) -> Mask:
+    found = np.zeros(count, dtype=np.bool_)
+    found[place[mask]] = True
+    return found
+
+
+def resolve_all(versions: Versions, count: int, counts: tuple[Mask, ...]) -> Verdict:
+    """Mode ``all``; ``counts`` says for each column which versions have a value that may overwrite."""
+    place, size = versions.place, len(versions.place)
+    starts = np.searchsorted(place, np.arange(count))
+    many = np.diff(np.append(starts, size))
+    most = int(many.max(initial=0))
+    if most > RECORD_VERSIONS:
+        raise LimitError(
+            f"a key has {most} versions, more than the {RECORD_VERSIONS} that are applied one by one in one merge",
+            value=most,
+            hint="compact more often, or write smaller batches",
+        )
+    state = _State(versions, count, counts)
+    for number in range(most):
+        at = np.flatnonzero(many > number)
+        state.apply(starts[at] + number, at)
+    ended = tuple(np.where(state.is_alive, NONE, held) for held in state.holders)
+    return Verdict(
+        state.is_alive,
+        state.last,
+        state.last,
+        tuple(state.values),
+        tuple(state.holders),
+        ended,
+        state.reasons,
+        tuple(state.before),
+    )
+
+
+class _State:
+    """What the places hold, round by round."""
+
+    def __init__(self, versions: Versions, count: int, counts: tuple[Mask, ...]) -> None:
+        self._versions = versions
+        self._counts = counts
+        size = len(versions.place)
+        self._levels = [np.zeros(count, dtype=np.int64) for _ in versions.ranks]
+        self.is_alive = np.zeros(count, dtype=np.bool_)
+        self.last = np.full(count, NONE, dtype=np.int64)
+        self.values = [np.full(count, NONE, dtype=np.int64) for _ in counts]
+        self.holders = [np.full(count, NONE, dtype=np.int64) for _ in versions.ranks]
+        self.before = [np.full(size, NONE, dtype=np.int64) for _ in versions.ranks]
+        self.reasons = np.zeros(size, dtype=np.int8)
+
+    def apply(self, numbers: Places, at: Places) -> None:
+        """Apply one version each to some places."""
+        versions = self._versions
+        is_older = np.zeros(len(at), dtype=np.bool_)
+        is_newer = np.zeros(len(at), dtype=np.bool_)
+        for ranks, levels in zip(versions.ranks, self._levels, strict=True):
+            rank, level = ranks[numbers], levels[at]
+            is_older |= (rank > 0) & (rank < level)
+            is_newer |= rank > level
+        resets = versions.is_reset[numbers]
+        lost = is_older & ~resets
+        self.reasons[numbers[lost]] = np.where(is_newer[lost], INCOMPARABLE, OLDER)
+        for before, held in zip(self.before, self.holders, strict=True):
+            before[numbers[lost]] = held[at[lost]]
+        deletes = versions.is_delete[numbers] & ~lost
+        self._forget(at[deletes], at[resets])
+        self._overlay(numbers[~lost & ~resets], at[~lost & ~resets])
+        gives = ~lost & ~versions.is_delete[numbers]
+        self._give(numbers[gives], at[gives])
+
+    def _forget(self, ended: Places, reset: Places) -> None:
+        self.is_alive[ended] = False
+        self.last[ended] = NONE
+        for held in self.values:
+            held[ended] = NONE
+        for held, levels in zip(self.holders, self._levels, strict=True):
+            held[reset] = NONE
+            levels[reset] = 0
+
+    def _overlay(self, numbers: Places, at: Places) -> None:
+        for ranks, held, levels in zip(self._versions.ranks, self.holders, self._levels, strict=True):
+            rank = ranks[numbers]
+            timed = rank > 0
+            held[at[timed]] = numbers[timed]
+            levels[at[timed]] = rank[timed]
+
+    def _give(self, numbers: Places, at: Places) -> None:
+        is_new = ~self.is_alive[at]
+        for held, counts in zip(self.values, self._counts, strict=True):
+            takes = is_new | counts[numbers]
+            held[at[takes]] = numbers[takes]
+        self.last[at] = numbers
+        self.is_alive[at] = True

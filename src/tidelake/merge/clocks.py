@@ -1,0 +1,355 @@
+"""Merging records with several event times: the one implementation for writes, reads and compaction.
+
+The base streams by, and only the log side is in memory, as in ``base_merge``. The rows that the logs touch are resolved
+batch by batch: the rules (``clock_rules``) say which version gives which value, and columns are gathered once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidelake.config import PER_GROUP, Clocks
+from tidelake.errors import InternalError, InvalidError
+from tidelake.merge.arrays import Mask, Places
+from tidelake.merge.base_merge import OUTPUT_ROWS, KeyLookup, take_rows
+from tidelake.merge.clock_rules import NONE, REASONS, Verdict, Versions, resolve_all, resolve_groups
+from tidelake.merge.clock_values import clock_default, clock_values, ranks
+from tidelake.merge.keys import record_keys
+from tidelake.merge.log_records import DATA, LogRecords
+from tidelake.merge.mergers import IS_DELETE
+from tidelake.merge.outcome import BORN, COMMIT, INCOMING, KEY, REASON, SEQNO, STORED, Outcome
+from tidelake.merge.spec import MergeSpec
+from tidelake.schema import COMMIT_SEQNO, COMMIT_TIME, META_COLUMN_NAMES, RECORD_KEY
+
+
+def merge_clocks(
+    base: Iterable[pa.RecordBatch], records: LogRecords, spec: MergeSpec, outcome: Outcome | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Merge records with several event times into a base file, batch by batch.
+
+    Stored rows that stay as they are pass with the rows that nothing meets; records that win whole come at the end.
+    """
+    side = _LogSide(records, spec)
+    lookup = KeyLookup(side.keys)
+    met = np.zeros(len(side.keys), dtype=np.bool_)
+    for batch in base:
+        places = lookup.find(record_keys(batch, spec))
+        rows = np.flatnonzero(places >= 0)
+        if len(rows) == 0:
+            yield batch
+            continue
+        met[places[rows]] = True
+        done = side.resolved(batch, rows, places[rows], outcome)
+        keep = np.ones(batch.num_rows, dtype=np.bool_)
+        keep[rows] = done.stays
+        kept = batch if keep.all() else batch.take(pa.array(np.flatnonzero(keep)))
+        del batch  # the base streams by: nothing of it is held while the consumer works
+        yield kept
+        yield from done.made.to_batches()
+    new = np.flatnonzero(~met)
+    for start in range(0, len(new), OUTPUT_ROWS):
+        yield from side.resolved(None, new[:0], new[start : start + OUTPUT_ROWS], outcome).made.to_batches()
+    yield from take_rows(side.log, np.sort(np.concatenate([new[:0], *side.winners])))
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolved:
+    """What became of some places: which stored rows stay as they are, and the rows that were made of several versions."""
+
+    stays: Mask
+    made: pa.Table
+
+
+class _LogSide:
+    """The records and deletes of a log side, by key."""
+
+    def __init__(self, records: LogRecords, spec: MergeSpec) -> None:
+        if spec.clocks is None:
+            raise InternalError("a table without several event times is merged by them")
+        entries = records.entries
+        self.records = records
+        self.spec = spec
+        self.clocks: Clocks = spec.clocks
+        self.log = records.rows.combine_chunks()
+        self.winners: list[Places] = []
+        """Rows of the log side that win whole."""
+        self.keys = entries["key"].unique(maintain_order=True)
+        places = np.arange(len(self.keys), dtype=np.int64)
+        if len(self.keys) < entries.height:
+            numbered = pl.DataFrame({"key": self.keys, "place": places})
+            found = entries.select("key").join(numbered, on="key", how="left", maintain_order="left")
+            places = found["place"].to_numpy()
+        self._order = np.argsort(places, kind="stable")
+        self._counts = np.bincount(places, minlength=len(self.keys))
+        self._starts = np.cumsum(self._counts) - self._counts
+        self._fit: dict[str, Mask] = {}
+
+    def resolved(
+        self, batch: pa.RecordBatch | None, rows: Places, places: Places, outcome: Outcome | None
+    ) -> _Resolved:
+        """The rows of some places; ``rows`` of the batch are what is stored of them."""
+        work = self.work(batch, rows, places)
+        return work.custom() if self.spec.merger is not None else work.merged(outcome)
+
+    def work(self, batch: pa.RecordBatch | None, rows: Places, places: Places) -> _Work:
+        """What is stored of some places, and the records that meet it."""
+        counts = self._counts[places]
+        ends = np.cumsum(counts)
+        inside = np.arange(int(counts.sum())) - np.repeat(ends - counts, counts)
+        entries = self.records.entries[self._order[np.repeat(self._starts[places], counts) + inside]]
+        number = np.concatenate([np.arange(len(rows)), np.repeat(np.arange(len(places)), counts)])
+        return _Work(self, batch, rows, entries, number, len(places))
+
+    def counts(self, name: str) -> Mask:
+        """Which rows of the log side have a value of a column that may overwrite: not null, and not its default."""
+        if name not in self._fit:
+            column = self.log.column(name).combine_chunks()
+            fit: Mask = np.asarray(column.is_valid())
+            default = dict(self.clocks.defaults).get(name)
+            if default is not None:
+                is_default = pc.equal(column, clock_default(name, default, column.type))
+                fit = fit & ~np.asarray(pc.fill_null(is_default, False))
+            self._fit[name] = fit
+        return self._fit[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The versions of one key, in the order in which they apply, and who gives what."""
+
+    rows: pa.Table
+    is_delete: Mask
+    verdict: Verdict
+    units: tuple[tuple[str, ...], ...]
+    """The columns of each of the verdict's ``values``."""
+
+
+def judge(stored: pa.RecordBatch | None, records: LogRecords, spec: MergeSpec) -> Judged:
+    """Why the versions of one key merge as they do."""
+    rows = np.arange(0 if stored is None else 1)
+    return _LogSide(records, spec).work(stored, rows, np.zeros(1, dtype=np.int64)).judged()
+
+
+class _Work:
+    """Some stored rows of a batch and the records that meet them.
+
+    A *source* is a number of a stored row, or, above these, of a record. Columns are gathered from the two, as they are.
+    """
+
+    def __init__(
+        self,
+        side: _LogSide,
+        batch: pa.RecordBatch | None,
+        rows: Places,
+        entries: pl.DataFrame,
+        number: Places,
+        count: int,
+    ) -> None:
+        self._side = side
+        self._spec = side.spec
+        self._clocks = side.clocks
+        self._batch = batch
+        self._rows = rows
+        self._entries = entries
+        self._logged = entries["row"].to_numpy()
+        self._held = len(rows)
+        self._count = count
+        self._source = np.argsort(number, kind="stable")
+        """The versions, sorted by place and order, as sources."""
+        self._place = number[self._source]
+
+    def merged(self, outcome: Outcome | None) -> _Resolved:
+        """The rows by the rules of the mode."""
+        units = self._units()
+        verdict = self._verdict(self._versions(), units)
+        if outcome is not None:
+            self._tell(verdict, outcome)
+        alone = self._alone(verdict, units)
+        is_base = (alone >= 0) & (self._source[alone] < self._held)
+        is_log = (alone >= 0) & ~is_base
+        self._side.winners.append(self._logged[self._source[alone[is_log]] - self._held])
+        stays = is_base[: self._held]
+        return _Resolved(stays, self._made(verdict, units, np.flatnonzero(verdict.is_alive & (alone < 0))))
+
+    def _alone(self, verdict: Verdict, units: list[list[str]]) -> Places:
+        """Of each place the version that gives the whole row; -1 where there is none."""
+        giver = verdict.row
+        is_alone = verdict.is_alive & (verdict.last == giver)
+        for unit, held in zip(units, verdict.values, strict=True):
+            if unit:
+                is_alone &= held == giver
+        for held in verdict.clocks:
+            # Who gives no event time has none.
+            is_alone &= (held == giver) | (held < 0)
+        return np.where(is_alone, giver, NONE)
+
+    def _made(self, verdict: Verdict, units: list[list[str]], at: Places) -> pa.Table:
+        """The rows of some places, of which several versions give something."""
+        schema = self._side.log.schema
+        columns: dict[str, pa.ChunkedArray] = {}
+        meta = [name for name in schema.names if name in META_COLUMN_NAMES]
+        stamps = [name for name in meta if name in (COMMIT_TIME, COMMIT_SEQNO)]
+        others = [name for name in meta if name not in stamps]
+        givers = [(stamps, verdict.last), (others, verdict.row), *zip(units, verdict.values, strict=True)]
+        givers += [([name], giver) for name, giver in zip(self._spec.ordering_fields, verdict.clocks, strict=True)]
+        for names, giver in givers:
+            if names:
+                taken = self._taken(names, giver[at])
+                columns.update({name: taken.column(name) for name in names})
+        return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema).combine_chunks()
+
+    def _verdict(self, versions: Versions, units: list[list[str]]) -> Verdict:
+        if self._clocks.mode == PER_GROUP:
+            return resolve_groups(versions, self._count, has_loose=self._spec.has_loose)
+        return resolve_all(versions, self._count, tuple(self._counts(unit[0]) for unit in units))
+
+    def judged(self) -> Judged:
+        """The versions and what became of them."""
+        versions, units = self._versions(), self._units()
+        every = np.arange(len(self._source))
+        rows = self._taken(self._side.log.column_names, every)
+        return Judged(rows, versions.is_delete, self._verdict(versions, units), tuple(map(tuple, units)))
+
+    def _versions(self) -> Versions:
+        nothing = np.zeros(self._held, dtype=np.bool_)
+        deleted = np.concatenate([nothing, self._entries["kind"].to_numpy() != DATA])[self._source]
+        reset = np.concatenate([nothing, self._entries["unconditional"].to_numpy()])[self._source]
+        numbers = []
+        is_dense = self._clocks.mode == PER_GROUP
+        every = np.arange(len(self._source))
+        for name, kind in zip(self._spec.ordering_fields, self._spec.ordering_types, strict=True):
+            numbers.append(ranks(clock_values(self._taken([name], every).column(0), kind), dense=is_dense))
+        of_kept = self._entries["block"].is_in(sorted(self._side.records.kept)).to_numpy()
+        kept = np.concatenate([nothing, of_kept])[self._source]
+        return Versions(self._place, self._source < self._held, deleted, reset & deleted, kept, tuple(numbers))
+
+    def _units(self) -> list[list[str]]:
+        """The columns that are given together: groups and the rest, or one by one; event times are given by themselves."""
+        own = set(self._spec.ordering_fields)
+        names = self._side.log.column_names
+        plain = [name for name in names if name not in META_COLUMN_NAMES and name not in own]
+        if self._clocks.mode != PER_GROUP:
+            return [[name] for name in plain]
+        groups = [[name for name in plain if name in group] for group in self._clocks.groups]
+        grouped = {name for group in groups for name in group}
+        return [*groups, [name for name in plain if name not in grouped]]
+
+    def _counts(self, name: str) -> Mask:
+        """Which versions have a value of a column that may overwrite; a stored row comes first and need not."""
+        return np.concatenate([np.ones(self._held, dtype=np.bool_), self._side.counts(name)[self._logged]])[
+            self._source
+        ]
+
+    def _taken(self, names: list[str], giver: Places) -> pa.Table:
+        """Columns of some versions; null where there is none."""
+        log = self._side.log.select(names)
+        source = self._source[giver]
+        nothing = giver < 0
+        if self._batch is None:
+            return log.take(pa.array(self._logged[source], mask=nothing)).combine_chunks()
+        stored = pa.Table.from_batches([self._batch.select(names)])
+        is_base, is_log = ~nothing & (source < self._held), ~nothing & (source >= self._held)
+        place = np.zeros(len(giver), dtype=np.int64)
+        place[is_base] = np.arange(np.count_nonzero(is_base))
+        place[is_log] = np.arange(np.count_nonzero(is_log)) + np.count_nonzero(is_base)
+        parts = [
+            stored.take(pa.array(self._rows[source[is_base]])),
+            log.take(pa.array(self._logged[source[is_log] - self._held])),
+        ]
+        return pa.concat_tables(parts).combine_chunks().take(pa.array(place, mask=nothing))
+
+    def _tell(self, verdict: Verdict, outcome: Outcome) -> None:
+        lost = np.flatnonzero(verdict.reasons)
+        if len(lost):
+            outcome.rejects.append(self._rejected(verdict, lost))
+        ended = np.flatnonzero(np.logical_or.reduce([giver >= 0 for giver in verdict.ended]))
+        if len(ended):
+            outcome.tombstones.append(self._tombstones(verdict, ended))
+
+    def _rejected(self, verdict: Verdict, lost: Places) -> pa.Table:
+        names = list(self._spec.ordering_fields)
+        made = {
+            KEY: self._keys(lost),
+            COMMIT: self._meta(COMMIT_TIME, lost),
+            SEQNO: self._meta(COMMIT_SEQNO, lost),
+            REASON: pa.array(REASONS).take(pa.array(verdict.reasons[lost])),
+            INCOMING: _struct(names, [self._column(name, lost) for name in names]),
+            STORED: _struct(names, [self._column(n, b[lost]) for n, b in zip(names, verdict.before, strict=True)]),
+        }
+        return pa.table(made)
+
+    def _tombstones(self, verdict: Verdict, ended: Places) -> pa.Table:
+        names = self._spec.ordering_fields
+        givers = [giver[ended] for giver in verdict.ended]
+        latest = np.maximum.reduce(givers)
+        blocks = np.concatenate([np.zeros(self._held, dtype=np.int64), self._entries["block"].to_numpy()])
+        made = {
+            KEY: self._keys(latest),
+            BORN: pa.array(self._side.records.born).take(pa.array(blocks[self._source[latest]])),
+        }
+        made.update({n: self._column(n, g) for n, g in zip(names, givers, strict=True)})
+        return pa.table(made)
+
+    def _column(self, name: str, giver: Places) -> pa.Array:
+        return self._taken([name], giver).column(0).combine_chunks()
+
+    def _keys(self, giver: Places) -> pa.Array:
+        names = list(self._spec.key_fields or (RECORD_KEY,))
+        return record_keys(self._taken(names, giver).combine_chunks().to_batches()[0], self._spec)
+
+    def _meta(self, name: str, giver: Places) -> pa.Array:
+        if name not in self._side.log.column_names:
+            return pa.nulls(len(giver), pa.string())
+        return self._column(name, giver)
+
+    def custom(self) -> _Resolved:
+        """The rows as the user's merger gives them."""
+        if self._spec.merger is None:
+            raise InternalError("a table without a merger is merged by one")
+        in_turn = np.argsort(self._source)
+        rows = self._taken(self._side.log.column_names, in_turn).combine_chunks()
+        outside = [name for name in rows.column_names if name in META_COLUMN_NAMES and name != RECORD_KEY]
+        plain = rows.drop_columns(outside)
+        if RECORD_KEY not in plain.column_names:
+            plain = plain.append_column(RECORD_KEY, record_keys(rows.to_batches()[0], self._spec))
+        incoming = self._source[self._source >= self._held]
+        deleted = pa.array(self._entries["kind"].to_numpy()[incoming - self._held] != DATA)
+        given = plain.take(pa.array(incoming)).append_column(IS_DELETE, deleted)
+        result = self._checked(self._spec.merger().merge(plain.slice(0, self._held), given), plain)
+        keys = pl.DataFrame({"key": pl.Series(plain.column(RECORD_KEY), dtype=pl.String)}).with_row_index("row")
+        newest = keys.unique("key", keep="last")
+        wanted = pl.DataFrame({"key": pl.Series(result.column(RECORD_KEY), dtype=pl.String)})
+        last = wanted.join(newest, on="key", how="left", maintain_order="left")["row"].to_numpy().astype(np.int64)
+        meta = rows.select(outside).take(pa.array(last)) if outside else None
+        columns = [
+            meta.column(name) if meta is not None and name in outside else result.column(name)
+            for name in rows.column_names
+        ]
+        made = pa.Table.from_arrays(columns, schema=rows.schema).combine_chunks()
+        return _Resolved(np.zeros(self._held, dtype=np.bool_), made)
+
+    def _checked(self, made: object, given: pa.Table) -> pa.Table:
+        name = self._clocks.merger
+        if not isinstance(made, pa.Table):
+            raise InvalidError(f"the merger {name!r} gave a {type(made).__name__} and no pyarrow table", value=name)
+        missing = next((column for column in given.column_names if column not in made.column_names), None)
+        if missing is not None:
+            raise InvalidError(f"the merger {name!r} gave no column {missing!r}", value=missing)
+        try:
+            result = made.select(given.column_names).cast(given.schema)
+        except (pa.ArrowException, ValueError) as error:
+            raise InvalidError(f"the merger {name!r} gave columns of other types: {error}", value=name) from error
+        keys = result.column(RECORD_KEY)
+        if len(keys.unique()) != len(keys) or not pc.all(pc.is_in(keys, given.column(RECORD_KEY)), min_count=0).as_py():
+            raise InvalidError(f"the merger {name!r} gave a key twice, or one that it was not given", value=name)
+        return result
+
+
+def _struct(names: list[str], columns: list[pa.Array]) -> pa.StructArray:
+    return pa.StructArray.from_arrays(columns, names=names)

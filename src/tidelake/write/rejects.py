@@ -1,0 +1,102 @@
+"""Records that lost against several event times: counted in the commit that made it so, and kept on demand.
+
+A task that merges *stages* what it rejected under its instant; the commit names the staged files of the tasks that count.
+Once the commit is true they are *published*: copied, under names that follow from the commit, to the folder that the table
+names, and removed here. Whoever dies in between leaves this to the next one; files of a write that never became true are
+removed. So every rejected record is published once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidelake.config import TableConfig
+from tidelake.errors import UnavailableError
+from tidelake.format.commit_metadata import CommitMetadata
+from tidelake.merge import Outcome
+from tidelake.storage import Storage, open_storage
+from tidelake.timeline import Timeline, TimelineReader, load_timeline
+
+REJECTED_KEY, FILES_KEY = "tidelake.rejected", "tidelake.rejects"
+"""Where a commit's extra metadata says how many records were rejected, by reason, and which files have them."""
+_DIR = ".hoodie/.tidelake/rejects"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """What a write or a compaction rejected."""
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What the commit says of it; nothing if nothing was rejected."""
+        made = {REJECTED_KEY: json.dumps(dict(sorted(self.counts.items())))} if self.counts else {}
+        return {**made, FILES_KEY: ",".join(sorted(self.files))} if self.files else made
+
+
+def rejected_together(parts: Iterable[Rejected]) -> Rejected:
+    """What several tasks rejected."""
+    counts: dict[str, int] = {}
+    files: list[str] = []
+    for part in parts:
+        files += part.files
+        for reason, count in part.counts.items():
+            counts[reason] = counts.get(reason, 0) + count
+    return Rejected(counts, tuple(files))
+
+
+def stage_rejects(storage: Storage, config: TableConfig, instant: str, name: str, outcome: Outcome) -> Rejected:
+    """Count what was rejected, and keep it if the table asks for that; ``name`` is the task's own."""
+    if not outcome.rejects:
+        return Rejected()
+    if config.clocks is None or config.clocks.rejects_path is None:
+        return Rejected(outcome.rejected)
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.concat_tables(outcome.rejects), sink)
+    storage.put(f"{_DIR}/{instant}/{name}.parquet", sink.getvalue().to_pybytes())
+    return Rejected(outcome.rejected, (name,))
+
+
+def publish_rejects(storage: Storage, config: TableConfig) -> None:
+    """Publish what is staged of writes that are true, and remove what is staged of those that never became it.
+
+    A folder that cannot be reached now gets its files with the next write.
+    """
+    clocks = config.clocks
+    if clocks is None or clocks.rejects_path is None:
+        return
+    staged: dict[str, list[str]] = {}
+    for info in storage.list_files(_DIR):
+        instant, _, name = info.path.removeprefix(f"{_DIR}/").partition("/")
+        staged.setdefault(instant, []).append(name)
+    if not staged:
+        return
+    reader = TimelineReader(storage, config)
+    timeline = load_timeline(storage, config)
+    with suppress(UnavailableError):
+        folder = open_storage(clocks.rejects_path, storage.options)
+        for instant, names in staged.items():
+            if any(i.requested_time == instant for i in timeline.pending):
+                continue
+            wanted = _named(instant, timeline, reader)
+            for name in names:
+                path = f"{_DIR}/{instant}/{name}"
+                if name.removesuffix(".parquet") in wanted:
+                    folder.put(f"{instant}-{name}", storage.get(path))
+                storage.delete(path)
+
+
+def _named(instant: str, timeline: Timeline, reader: TimelineReader) -> frozenset[str]:
+    """The staged files that the commit of an instant names; none if there is no such commit."""
+    active = next((i for i in timeline.completed_writes if i.requested_time == instant), None)
+    commit: CommitMetadata | None = None if active is None else reader.commit(active)
+    text = "" if commit is None else (commit.extra_metadata or {}).get(FILES_KEY, "")
+    return frozenset(name for name in text.split(",") if name)

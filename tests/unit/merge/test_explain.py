@@ -1,0 +1,87 @@
+"""Why a value won: every version that files hold, with its reason; what was compacted is not guessed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tidelake as tl
+from clock_tables import smiths, upsert
+from tidelake.query.explain import WINS
+
+
+def test_the_smiths_agent_and_plan_are_explained_per_group() -> None:
+    """John won by his event time; Plan A, which came last, is older than Plan C."""
+    table = smiths("per_group")
+    upsert(table, ("Mike", 1, "C", 3))
+    late = upsert(table, ("John", 2, "A", 1))
+    agent, plan = table.explain_value("smith", "agent"), table.explain_value("smith", "plan")
+    assert (agent.value, plan.value) == ("John", "C")
+    assert agent.winner is not None
+    assert (agent.winner.commit, agent.winner.event_times) == (late.requested_time, {"a_ts": 2})
+    assert plan.winner is not None
+    assert plan.winner.commit is None
+    assert plan.winner.at_or_before is not None
+    (loser,) = [version for version in plan.versions if version.why != WINS]
+    assert (loser.value, loser.commit) == ("A", late.requested_time)
+    assert loser.why == "older: p_ts=1 is before 3"
+    assert "older: p_ts=1 is before 3" in str(plan)
+
+
+def test_a_record_that_is_newer_and_older_is_explained_in_mode_all() -> None:
+    """The record was rejected whole, and the explanation says what it met."""
+    table = smiths("all")
+    upsert(table, ("Mike", 1, "C", 3))
+    upsert(table, ("John", 2, "A", 1))
+    told = table.explain_value("smith", "agent")
+    assert told.value == "Mike"
+    assert [version.why for version in told.versions] == [
+        WINS,
+        "rejected as incomparable: stored were a_ts=1, p_ts=3",
+    ]
+
+
+def test_what_was_compacted_is_at_or_before_a_commit() -> None:
+    """After compaction one version is left, and no commit is claimed for it."""
+    table = smiths("per_group")
+    upsert(table, ("Mike", 1, "C", 3))
+    last = upsert(table, ("John", 2, None, None))
+    table.compact()
+    (only,) = table.explain_value("smith", "agent").versions
+    assert (only.value, only.commit, only.at_or_before, only.why) == ("John", None, last.requested_time, WINS)
+
+
+def test_a_deleted_record_is_explained_by_its_delete() -> None:
+    """There is no value, and the delete is the winner."""
+    table = smiths("per_group")
+    upsert(table, ("Mike", 1, "C", 3))
+    table.delete(["smith"])
+    told = table.explain_value("smith", "plan")
+    assert (told.exists, told.value) == (False, None)
+    assert told.winner is not None
+    assert told.winner.is_delete
+
+
+@pytest.mark.parametrize(("ordering", "wanted"), [("a_ts", "Mike"), ((), "John")])
+def test_standard_modes_are_explained_too(ordering: Any, wanted: str) -> None:
+    """Event time: the greater ordering value; commit time: the last."""
+    table = smiths(None, ordering_fields=ordering)
+    upsert(table, ("Mike", 5, "C", 3))
+    upsert(table, ("John", 2, "A", 9))
+    told = table.explain_value("smith", "agent")
+    assert told.value == wanted == table.scan(columns=["agent"]).to_arrow().column("agent")[0].as_py()
+    assert sum(version.why == WINS for version in told.versions) == 1
+
+
+def test_explain_refuses_what_is_not_there() -> None:
+    """An unknown column and a key of other columns are named; an unknown key has no versions."""
+    table = smiths("per_group")
+    upsert(table, ("Mike", 5, "C", 3))
+    with pytest.raises(tl.InvalidError, match="nope"):
+        table.explain_value("smith", "nope")
+    with pytest.raises(tl.InvalidError, match="id"):
+        table.explain_value({"other": 1}, "agent")
+    assert table.explain_value("nobody", "agent").versions == ()
+    assert pa.types.is_string(table.schema.field("agent").type)
