@@ -178,7 +178,7 @@ def _step(
         return None
     own = _arrival(source, instant, "", commit, bound)
     clocks = _clocks(source, before.clocks, [(own, commit)], bound)
-    rt = _snapshot(source, before.marks.rt if own is None else own.times, clocks)
+    rt = _snapshot(source, before.marks.rt if own.times.completion is None else own.times, clocks)
     logs, bases = _split(commit)
     log_min = least(before.marks.memory.log_min, *(stat.min_event_time for stat in logs))
     base_max = greatest(before.marks.ro.freshness, *(_clipped(stat, bound).freshness for stat in bases))
@@ -200,16 +200,16 @@ def _whole(
     if not _follows(source, before):
         kept = kept_high_marks(source.storage)
         high = replace(high, rt_hwm=high.rt_hwm.raised(kept.rt_hwm), ro_hwm=high.ro_hwm.raised(kept.ro_hwm))
-    last = _last_arrival(source, bound, pending)
+    last, ahead = _last_arrival(source, bound, pending)
     reasons = [last.reason] if last is not None and last.reason else []
     clocks = before.clocks
     if pending is not None:
         own = _arrival(source, pending[0], "", pending[1], bound)
         clocks = _clocks(source, clocks, [(own, pending[1])], bound)
-    rt = _snapshot(source, ViewTimes() if last is None else last.times, clocks)
+    rt = ViewTimes() if last is None or reasons else _snapshot(source, last.times, clocks)
     live: LiveTimes | None = None
     ro, log_min, is_known = rt, None, not reasons
-    last_future = future = 0 if last is None else last.future_files
+    future = ahead
     if source.config.table_type is TableType.MERGE_ON_READ:
         live = live_times(source, most_read)
         if pending is not None:
@@ -221,7 +221,7 @@ def _whole(
         reasons.append("no write has brought events yet")
     elif last is not None:
         reasons += [f"no write has brought an event of {name!r} yet" for name in _unseen(source, clocks)]
-    memory = Memory(log_min, is_known and future == last_future == 0, declared, clocks)
+    memory = Memory(log_min, is_known and future == ahead == 0, declared, clocks)
     marks = _raised(FreshnessMarks(rt, ro, memory=memory), high)
     return Freshness(marks, now_ms, last, live, future, tuple(reasons))
 
@@ -229,7 +229,7 @@ def _whole(
 def _clocks(
     source: TableSource,
     known: Mapping[str, ViewTimes],
-    writes: Iterable[tuple[Arrival | None, CommitMetadata]],
+    writes: Iterable[tuple[Arrival, CommitMetadata]],
     bound: int,
 ) -> dict[str, ViewTimes]:
     """What is known of each of several event times when these writes, the oldest first, have come; empty for one.
@@ -239,7 +239,7 @@ def _clocks(
     fields = source.config.event_time_fields
     found = dict(known)
     for own, commit in writes if len(fields) > 1 else ():
-        if own is None:
+        if own.times.completion is None:
             continue
         told = decode_incoming(commit.extra_metadata) if commit.is_ours(own.requested_time) else None
         for name in fields:
@@ -316,30 +316,33 @@ def _unknown(kind: str, what: str, live: LiveTimes, where: np.ndarray[tuple[int]
     return f"{what} is not known: {int(where.sum())} {kind}(s) without event times, such as {path}: {reason}"
 
 
-def _last_arrival(source: TableSource, bound: int, pending: tuple[str, CommitMetadata] | None) -> Arrival | None:
-    """The last write that brought events, by completion."""
+def _last_arrival(
+    source: TableSource, bound: int, pending: tuple[str, CommitMetadata] | None
+) -> tuple[Arrival | None, int]:
+    """The last write that brought events, by completion, and how many files of it and of later writes are ahead."""
+    ahead = 0
+    for found in _arrivals(source, bound, pending):
+        ahead += found.future_files
+        if found.times.completion is not None or found.reason:
+            return found, ahead
+    return None, ahead
+
+
+def _arrivals(source: TableSource, bound: int, pending: tuple[str, CommitMetadata] | None) -> Iterator[Arrival]:
+    """What writes brought, the last one first."""
     if pending is not None:
-        own = _arrival(source, pending[0], "", pending[1], bound)
-        if own is not None:
-            return own
+        yield _arrival(source, pending[0], "", pending[1], bound)
     for instant in _by_completion(source):
         commit = source.reader.commit(instant)
-        found = _arrival(source, instant.requested_time, instant.completion_time or "", commit, bound)
-        if found is not None:
-            return found
+        yield _arrival(source, instant.requested_time, instant.completion_time or "", commit, bound)
     for requested, completion, commit in _archived(source):
-        found = _arrival(source, requested, completion, commit, bound)
-        if found is not None:
-            return found
-    return None
+        yield _arrival(source, requested, completion, commit, bound)
 
 
-def _arrival(
-    source: TableSource, requested: str, completion: str, commit: CommitMetadata, bound: int
-) -> Arrival | None:
-    """What a write brought; None if it is a service, or brought no events that count. One without completion is our own."""
+def _arrival(source: TableSource, requested: str, completion: str, commit: CommitMetadata, bound: int) -> Arrival:
+    """What a write brought: nothing, if it is a service, or has no events that count. One without completion is our own."""
     if commit.operation_type in _SERVICES:
-        return None
+        return Arrival(requested, completion, ViewTimes())
     extra = commit.extra_metadata or {}
     if INCOMING_MIN_KEY in extra and INCOMING_MAX_KEY in extra and commit.is_ours(requested or ""):
         stats: list[WriteStat] = [
@@ -357,10 +360,8 @@ def _arrival(
                 )
     future = sum(1 for stat in stats if stat.max_event_time is not None and stat.max_event_time > bound)
     counted = [_clipped(stat, bound) for stat in stats]
-    low = least(*(times.completion for times in counted))
-    if low is None:
-        return None
-    return Arrival(requested, completion, ViewTimes(low, greatest(*(t.freshness for t in counted))), future)
+    low, high = least(*(t.completion for t in counted)), greatest(*(t.freshness for t in counted))
+    return Arrival(requested, completion, ViewTimes(low, high), future)
 
 
 def _looked_up(source: TableSource, silent: Iterable[WriteStat]) -> list[WriteStat]:
