@@ -17,6 +17,7 @@ import pickle
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -40,6 +41,7 @@ from tidelake.storage import Storage, open_storage
 from tidelake.timeline import Timeline, TimelineReader, load_timeline
 from tidelake.write.blanks import may_have_blanks
 from tidelake.write.context import WriteContext
+from tidelake.write.event_time import TimesBrought, brought_together, times_brought
 from tidelake.write.files import open_markers, put_markers
 from tidelake.write.job import (
     REPLACING,
@@ -89,9 +91,10 @@ def write_on_spark(storage: Storage, clock: Clock, frame: DataFrame, request: Wr
         open_markers(storage, context.instant)
         is_global = source.config.is_global and request.operation == "upsert"
         slices = old_slices(storage, source, transaction, None) if is_global else None
-        stats, partitions, rejected = _run(storage, context, data, transaction.start, request, slices)
+        stats, partitions, rejected, times = _run(storage, context, data, transaction.start, request, slices)
         replaced = _replaced(storage, source, transaction, partitions, request)
-        return finish(storage, transaction, context, request, stats, replaced, rejected)
+        told = replace(request, incoming_times=times)
+        return finish(storage, transaction, context, told, stats, replaced, rejected)
 
     try:
         return in_transaction(start_of(source, clock, request), run)
@@ -116,8 +119,8 @@ def _run(
     start: Timeline,
     request: WriteRequest,
     slices: Slices | None,
-) -> tuple[tuple[WriteStat, ...], list[str], Rejected]:
-    """Write the files; their statistics, the partitions that had rows, and what was rejected.
+) -> tuple[tuple[WriteStat, ...], list[str], Rejected, TimesBrought]:
+    """Write the files; their statistics, the partitions that had rows, what was rejected, and event times that came.
 
     ``slices`` are those of the whole table, for upserts that may move rows between partitions.
     """
@@ -179,13 +182,15 @@ def _run(
 
 def _carried_out(
     spark: SparkSession, written: DataFrame, settings: Mapping[str, str]
-) -> tuple[tuple[WriteStat, ...], list[str], Rejected]:
+) -> tuple[tuple[WriteStat, ...], list[str], Rejected, TimesBrought]:
     current().stage("write files on Spark")
     with _settings(spark, settings), polled(tasks_of(spark)):
         # Statistics of files, not rows: a few hundred bytes for each file that was written.
         done = [pickle.loads(row["done"]) for row in written.collect()]
-    paths = sorted({path for _, paths, _ in done for path in paths})
-    return tuple(s for stats, _, _ in done for s in stats), paths, rejected_together(part for _, _, part in done)
+    paths = sorted({path for _, paths, _, _ in done for path in paths})
+    stats = tuple(s for stats, _, _, _ in done for s in stats)
+    times = brought_together(times for _, _, _, times in done)
+    return stats, paths, rejected_together(part for _, _, part, _ in done), times
 
 
 def _goes_straight(data: DataFrame, context: WriteContext, request: WriteRequest) -> bool:
@@ -281,7 +286,7 @@ def _write_task(
     request: WriteRequest,
     rows: pa.Table,
     whole: Slices | None,
-) -> tuple[list[WriteStat], list[str], Rejected]:
+) -> tuple[list[WriteStat], list[str], Rejected, TimesBrought]:
     operation = request.operation
     token, attempt = _attempt()
     is_tagged = _is_tagged(context, operation)
@@ -318,7 +323,8 @@ def _write_task(
     with storage.batch() as puts:
         stats = [file.write(puts) for file in planned]
     _refuse_late(storage, context, stats)
-    return stats, [path for path, _ in parts], stage_rejects(storage, context.config, context.instant, token, outcome)
+    rejected = stage_rejects(storage, context.config, context.instant, token, outcome)
+    return stats, [path for path, _ in parts], rejected, times_brought(rows, context.config)
 
 
 def _with_coded_paths(rows: pa.Table) -> pa.Table:

@@ -7,7 +7,7 @@ asks what is complete.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -16,12 +16,33 @@ import pyarrow.compute as pc
 
 from tidelake.config import EVENT_TIME_UNITS, TableConfig
 from tidelake.errors import InvalidError
-from tidelake.schema.event_time import DAY_S, PER_SECOND, stored_numbers, time_unit
+from tidelake.schema.event_time import DAY_S, PER_SECOND, event_bounds_ms, stored_numbers, time_unit
 from tidelake.write.rows import KEY, in_one
 
 SAMPLES = 5
 _FIRST_S, _END_S = -2_208_988_800, 7_289_654_400
 """The years 1900 to 2200."""
+
+
+TimesBrought = Mapping[str, tuple[int, int]]
+"""The least and greatest of each event time, in milliseconds."""
+
+
+def times_brought(rows: pa.Table, config: TableConfig) -> dict[str, tuple[int, int]]:
+    """What rows bring of each event time, on a table that has several; statistics of files are of all together."""
+    fields = config.event_time_fields if len(config.event_time_fields) > 1 else ()
+    bounds = {name: event_bounds_ms(rows.column(name), config.event_time_unit) for name in fields}
+    return {name: (low, high) for name, (low, high) in bounds.items() if low is not None and high is not None}
+
+
+def brought_together(parts: Iterable[TimesBrought]) -> dict[str, tuple[int, int]]:
+    """What the tasks of a write brought."""
+    found: dict[str, tuple[int, int]] = {}
+    for part in parts:
+        for name, (low, high) in part.items():
+            least, most = found.get(name, (low, high))
+            found[name] = min(low, least), max(high, most)
+    return found
 
 
 def check_event_times(schema: pa.Schema, fields: Sequence[str], unit: str | None) -> None:

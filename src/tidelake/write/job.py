@@ -30,13 +30,13 @@ from tidelake.index import key_hashes
 from tidelake.merge import Outcome, merge_spec, refuse_loose, resolve_spec
 from tidelake.query import TableSource, table_schema
 from tidelake.schema import with_meta
-from tidelake.schema.event_time import event_bounds_ms
 from tidelake.storage import Storage
 from tidelake.storage.paths import check_prefix
 from tidelake.timeline import Timeline
 from tidelake.write.blanks import may_have_blanks
 from tidelake.write.conflicts import Footprint, KeyChecks, clustered_groups, is_base, is_new_base
 from tidelake.write.context import FileOptions, WriteContext
+from tidelake.write.event_time import TimesBrought, times_brought
 from tidelake.write.files import event_bounds, open_markers, put_markers
 from tidelake.write.lookup import revived_key, slice_of, with_unsettled
 from tidelake.write.moves import route
@@ -86,7 +86,7 @@ class WriteRequest:
     options: WriterOptions = field(default_factory=WriterOptions)
     incoming: tuple[int, int] | None = None
     """The least and greatest event time of the rows, where statistics of files do not tell."""
-    incoming_times: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    incoming_times: TimesBrought = field(default_factory=dict)
     """The same of each event time, on tables that have several."""
 
 
@@ -390,12 +390,8 @@ def with_incoming(context: WriteContext, request: WriteRequest, rows: pa.Table) 
 
     Those of a copy-on-write are of whole files, and those of a table with several event times of all together.
     """
-    config = context.config
-    if len(config.event_time_fields) > 1:
-        bounds = {name: event_bounds_ms(rows.column(name), config.event_time_unit) for name in config.event_time_fields}
-        told = {name: (low, high) for name, (low, high) in bounds.items() if low is not None and high is not None}
-        request = replace(request, incoming_times=told)
-    low, high = (None, None) if _is_logged(config) else event_bounds(rows, context)
+    request = replace(request, incoming_times=times_brought(rows, context.config))
+    low, high = (None, None) if _is_logged(context.config) else event_bounds(rows, context)
     return request if low is None or high is None else replace(request, incoming=(low, high))
 
 

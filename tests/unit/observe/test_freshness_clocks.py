@@ -46,7 +46,7 @@ def test_freshness_clocks_read_optimised_view_is_never_ahead_of_a_clock() -> Non
 
 
 def test_freshness_clocks_write_that_does_not_tell_them_apart_raises_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on Spark, whose tasks tell of all event times together: it may have brought either."""
+    """As another engine, which knows of one: it may have brought either."""
     world = GroupsWorld()
     world.write(Entry(2, "1", 10, 4))
     monkeypatch.setattr("tidelake.write.job.encode_incoming", lambda times: {})
