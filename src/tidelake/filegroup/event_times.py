@@ -1,7 +1,7 @@
 """The event times of files: the least and the greatest of each base and log file, in milliseconds since the epoch.
 
-They stand in the statistics of the commit that wrote the file, on the timeline or in the history; the table state keeps
-those of base files. A file of which no statistic tells (another writer's) is read once, by whoever knows how, and what was
+They stand in the statistics of the commit of ours that wrote the file, on the timeline or in the history; the table state
+keeps those of base files. A file of which no statistic of ours tells is read once, by whoever knows how, and what was
 found is remembered in ``.hoodie/.tidelake/event-times``, which is disposable. What cannot be found out is *unknown*, with the
 reason: such a file may hold any event. It is never taken for a file without events.
 
@@ -178,12 +178,12 @@ class EventTimes:
 
 def _stated(stat: WriteStat, *, is_ours: bool) -> EventRange | None:
     """What a write stat says; None if it does not tell."""
-    if stat.min_event_time is not None and stat.max_event_time is not None:
-        # Statistics of ours count deletes too.
-        if is_ours or not stat.num_deletes or not stat.log_version:
-            return EventRange(stat.min_event_time, stat.max_event_time)
+    if not is_ours:
+        # Those of others leave deletes out, and tell of the rows that came in alone, not of those that a file had before.
         return None
-    return EMPTY if is_ours and stat.num_writes == 0 and not stat.num_deletes else None
+    if stat.min_event_time is not None and stat.max_event_time is not None:
+        return EventRange(stat.min_event_time, stat.max_event_time)
+    return EMPTY if stat.num_writes == 0 and not stat.num_deletes else None
 
 
 def _paths(stat: WriteStat) -> set[str]:

@@ -239,10 +239,8 @@ def _facts(written: Iterable[tuple[Write, WriteStat]]) -> dict[str, Facts]:
 
 
 def _event_times(write: Write, stat: WriteStat) -> tuple[int | None, int | None]:
-    """What a file's statistics say of its event times: deletes are counted by us alone, so others' logs with some do not tell."""
-    if stat.log_version and stat.num_deletes and not write.commit.is_ours(write.pair[0]):
-        return None, None
-    return stat.min_event_time, stat.max_event_time
+    """What a file's statistics say of its event times: others count no deletes, and only the rows that came in."""
+    return (stat.min_event_time, stat.max_event_time) if write.commit.is_ours(write.pair[0]) else (None, None)
 
 
 def _last_data(

@@ -12,7 +12,7 @@ from tidelake.errors import InvalidError, UnsupportedError
 from tidelake.merge.ordering import WRAPPERS_OF, comparable, type_family, wrapper_field
 
 _NARROWER = {"int64": ("int",), "double": ("float",)}
-_WIDEST = 2**62
+WIDEST = 2**62
 _COMPARABLE = frozenset({"int32", "int64", "float", "double", "string", "date32", "time", "timestamp", "decimal"})
 
 
@@ -34,12 +34,12 @@ def clock_values(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Ar
     return comparable(array, kind)
 
 
-def ranks(values: pa.Array, *, dense: bool) -> npt.NDArray[np.int64]:
-    """The values as numbers from 1 on that compare as they do; 0 is null. ``dense`` ones are no more than the values."""
-    if not dense and pa.types.is_int64(values.type) and len(values) > values.null_count:
+def ranks(values: pa.Array, most: int) -> npt.NDArray[np.int64]:
+    """The values as numbers from 1 on, less than ``most``, that compare as they do; 0 is null."""
+    if pa.types.is_int64(values.type) and len(values) > values.null_count:
         bounds = pc.min_max(values)
-        least, most = bounds["min"].as_py(), bounds["max"].as_py()
-        if least > -_WIDEST and most - least < _WIDEST:
+        least, greatest = bounds["min"].as_py(), bounds["max"].as_py()
+        if least > -WIDEST and greatest - least < most - 1:
             return np.asarray(pc.fill_null(pc.subtract(values, least - 1), 0))
     return pl.Series(values).rank("dense").fill_null(0).to_numpy().astype(np.int64)
 

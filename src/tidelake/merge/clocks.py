@@ -19,7 +19,7 @@ from tidelake.errors import InternalError, InvalidError
 from tidelake.merge.arrays import Mask, Places
 from tidelake.merge.base_merge import OUTPUT_ROWS, KeyLookup, take_rows
 from tidelake.merge.clock_rules import NONE, REASONS, Verdict, Versions, resolve_all, resolve_groups
-from tidelake.merge.clock_values import clock_default, clock_values, ranks
+from tidelake.merge.clock_values import WIDEST, clock_default, clock_values, ranks
 from tidelake.merge.keys import record_keys
 from tidelake.merge.log_records import DATA, LogRecords
 from tidelake.merge.mergers import IS_DELETE
@@ -221,10 +221,12 @@ class _Work:
         deleted = np.concatenate([nothing, self._entries["kind"].to_numpy() != DATA])[self._source]
         reset = np.concatenate([nothing, self._entries["unconditional"].to_numpy()])[self._source]
         numbers = []
-        is_dense = self._clocks.mode == PER_GROUP
         every = np.arange(len(self._source))
-        for name, kind in zip(self._spec.ordering_fields, self._spec.ordering_types, strict=True):
-            numbers.append(ranks(clock_values(self._taken([name], every).column(0), kind), dense=is_dense))
+        # By groups, numbers are multiplied by those of the places.
+        most = WIDEST // (len(every) + 1) if self._clocks.mode == PER_GROUP else WIDEST
+        times = self._taken(list(self._spec.ordering_fields), every)
+        for column, kind in zip(times.columns, self._spec.ordering_types, strict=True):
+            numbers.append(ranks(clock_values(column, kind), most))
         of_kept = self._entries["block"].is_in(sorted(self._side.records.kept)).to_numpy()
         kept = np.concatenate([nothing, of_kept])[self._source]
         return Versions(self._place, self._source < self._held, deleted, reset & deleted, kept, tuple(numbers))
@@ -253,16 +255,9 @@ class _Work:
         nothing = giver < 0
         if self._batch is None:
             return log.take(pa.array(self._logged[source], mask=nothing)).combine_chunks()
-        stored = pa.Table.from_batches([self._batch.select(names)])
-        is_base, is_log = ~nothing & (source < self._held), ~nothing & (source >= self._held)
-        place = np.zeros(len(giver), dtype=np.int64)
-        place[is_base] = np.arange(np.count_nonzero(is_base))
-        place[is_log] = np.arange(np.count_nonzero(is_log)) + np.count_nonzero(is_base)
-        parts = [
-            stored.take(pa.array(self._rows[source[is_base]])),
-            log.take(pa.array(self._logged[source[is_log] - self._held])),
-        ]
-        return pa.concat_tables(parts).combine_chunks().take(pa.array(place, mask=nothing))
+        both = pa.concat_tables([pa.Table.from_batches([self._batch.select(names)]), log])
+        rows = np.concatenate([self._rows, self._logged + self._batch.num_rows])
+        return both.take(pa.array(rows[source], mask=nothing)).combine_chunks()
 
     def _tell(self, verdict: Verdict, outcome: Outcome) -> None:
         lost = np.flatnonzero(verdict.reasons)

@@ -173,7 +173,7 @@ def _step(
     if any(time is not None and time > bound for stat in commit.stats for time in _times(stat)):
         return None
     own = _arrival(source, instant, "", commit, bound)
-    rt = before.marks.rt if own is None else own.times
+    rt = before.marks.rt if own.times.completion is None else own.times
     logs, bases = _split(commit)
     log_min = least(before.marks.memory.log_min, *(stat.min_event_time for stat in logs))
     base_max = greatest(before.marks.ro.freshness, *(_clipped(stat, bound).freshness for stat in bases))
@@ -195,12 +195,12 @@ def _whole(
     if not _follows(source, before):
         kept = kept_high_marks(source.storage)
         high = replace(high, rt_hwm=high.rt_hwm.raised(kept.rt_hwm), ro_hwm=high.ro_hwm.raised(kept.ro_hwm))
-    last = _last_arrival(source, bound, pending)
+    last, ahead = _last_arrival(source, bound, pending)
     reasons = [last.reason] if last is not None and last.reason else []
     rt = ViewTimes() if last is None else last.times
     live: LiveTimes | None = None
     ro, log_min, is_known = rt, None, not reasons
-    last_future = future = 0 if last is None else last.future_files
+    future = ahead
     if source.config.table_type is TableType.MERGE_ON_READ:
         live = live_times(source, most_read)
         if pending is not None:
@@ -210,7 +210,7 @@ def _whole(
         is_known = not reasons
     if last is None and not reasons:
         reasons.append("no write has brought events yet")
-    memory = Memory(log_min, is_known and future == last_future == 0, declared)
+    memory = Memory(log_min, is_known and future == ahead == 0, declared)
     marks = _raised(FreshnessMarks(rt, ro, memory=memory), high)
     return Freshness(marks, now_ms, last, live, future, tuple(reasons))
 
@@ -245,30 +245,33 @@ def _unknown(kind: str, what: str, live: LiveTimes, where: np.ndarray[tuple[int]
     return f"{what} is not known: {int(where.sum())} {kind}(s) without event times, such as {path}: {reason}"
 
 
-def _last_arrival(source: TableSource, bound: int, pending: tuple[str, CommitMetadata] | None) -> Arrival | None:
-    """The last write that brought events, by completion."""
+def _last_arrival(
+    source: TableSource, bound: int, pending: tuple[str, CommitMetadata] | None
+) -> tuple[Arrival | None, int]:
+    """The last write that brought events, by completion, and how many files of it and of later writes are ahead."""
+    ahead = 0
+    for found in _arrivals(source, bound, pending):
+        ahead += found.future_files
+        if found.times.completion is not None or found.reason:
+            return found, ahead
+    return None, ahead
+
+
+def _arrivals(source: TableSource, bound: int, pending: tuple[str, CommitMetadata] | None) -> Iterator[Arrival]:
+    """What writes brought, the last one first."""
     if pending is not None:
-        own = _arrival(source, pending[0], "", pending[1], bound)
-        if own is not None:
-            return own
+        yield _arrival(source, pending[0], "", pending[1], bound)
     for instant in _by_completion(source):
         commit = source.reader.commit(instant)
-        found = _arrival(source, instant.requested_time, instant.completion_time or "", commit, bound)
-        if found is not None:
-            return found
+        yield _arrival(source, instant.requested_time, instant.completion_time or "", commit, bound)
     for requested, completion, commit in _archived(source):
-        found = _arrival(source, requested, completion, commit, bound)
-        if found is not None:
-            return found
-    return None
+        yield _arrival(source, requested, completion, commit, bound)
 
 
-def _arrival(
-    source: TableSource, requested: str, completion: str, commit: CommitMetadata, bound: int
-) -> Arrival | None:
-    """What a write brought; None if it is a service, or brought no events that count. One without completion is our own."""
+def _arrival(source: TableSource, requested: str, completion: str, commit: CommitMetadata, bound: int) -> Arrival:
+    """What a write brought: nothing, if it is a service, or has no events that count. One without completion is our own."""
     if commit.operation_type in _SERVICES:
-        return None
+        return Arrival(requested, completion, ViewTimes())
     extra = commit.extra_metadata or {}
     if INCOMING_MIN_KEY in extra and INCOMING_MAX_KEY in extra and commit.is_ours(requested or ""):
         stats: list[WriteStat] = [
@@ -286,10 +289,8 @@ def _arrival(
                 )
     future = sum(1 for stat in stats if stat.max_event_time is not None and stat.max_event_time > bound)
     counted = [_clipped(stat, bound) for stat in stats]
-    low = least(*(times.completion for times in counted))
-    if low is None:
-        return None
-    return Arrival(requested, completion, ViewTimes(low, greatest(*(t.freshness for t in counted))), future)
+    low, high = least(*(t.completion for t in counted)), greatest(*(t.freshness for t in counted))
+    return Arrival(requested, completion, ViewTimes(low, high), future)
 
 
 def _looked_up(source: TableSource, silent: Iterable[WriteStat]) -> list[WriteStat]:

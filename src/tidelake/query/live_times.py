@@ -21,6 +21,7 @@ from tidelake.filegroup import TableState, build_state, load_state, save_state
 from tidelake.filegroup.slices import BaseFile, data_file
 from tidelake.filegroup.state_table import file_of
 from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata
+from tidelake.format.tombstone_marks import decode_tombstones
 from tidelake.query.event_column import event_times_of
 from tidelake.query.source import TableSource
 
@@ -108,7 +109,16 @@ def live_times(source: TableSource, most_read: int | None = None) -> LiveTimes:
         ],
         schema=FILES,
     )
+    if source.config.tombstone_seconds:
+        files = files.filter(pa.array(~_kept_deletes(files)))
     return LiveTimes(files, state.statistics(), reasons)
+
+
+def _kept_deletes(files: pa.Table) -> Mask:
+    """Which logs hold deletes that a compaction kept: those of its own instant, beside its base file. They hold nothing back."""
+    is_log = np.asarray(files["is_log"], dtype=np.bool_)
+    made = pc.binary_join_element_wise(pa.array(_groups(files), pa.string()), files["instant"], "\0")
+    return is_log & _among(made, set(made.filter(pa.array(~is_log)).to_pylist()))
 
 
 def table_state(source: TableSource) -> TableState:
@@ -154,9 +164,10 @@ def _bounded(time_ms: int | None) -> int | None:
 def _files_of(instant: str, commit: CommitMetadata) -> pa.Table:
     """The files of a commit of ours that is about to be published."""
     rows = []
+    kept_deletes = decode_tombstones(commit.extra_metadata)
     for stat in commit.stats:
         file = data_file(stat.path or "", stat.file_size_in_bytes or 0)
-        if file is not None:
+        if file is not None and file.path not in kept_deletes:
             is_log = not isinstance(file, BaseFile)
             times = (_bounded(stat.min_event_time), _bounded(stat.max_event_time))
             rows.append((stat.partition_path or "", file.name.file_id, instant, _NEVER, is_log, *times, True))

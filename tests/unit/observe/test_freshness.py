@@ -326,3 +326,31 @@ def test_freshness_metadata_of_callers_may_not_pass_for_ours() -> None:
     world = EventWorld()
     with pytest.raises(tl.InvalidError, match="the table's own"):
         world.open().upsert(events((0, "07:00")), metadata={"tidelake.ro.completion": "1"})
+
+
+def test_freshness_of_a_write_that_lies_in_the_future_alone_counts_when_its_time_has_come() -> None:
+    """Until then the write before it is the last one; what commits store in between is not taken for settled."""
+    world = EventWorld(table_type="COPY_ON_WRITE")
+    world.upsert((0, "08:00"))
+    world.upsert((1, at("12:00")))
+    assert world.open().freshness().rt.completion_ms == at("08:00")
+    world.open().declare_complete(at("08:00"))
+    check_stored(world)
+    world.clock.advance(3_600)
+    assert world.open().freshness().rt.completion_ms == at("12:00")
+    world.open().declare_complete(at("08:00"))
+    check_stored(world)
+
+
+def test_freshness_deletes_that_a_compaction_keeps_hold_nothing_back() -> None:
+    """They are no data: the read-optimised view is as complete as the snapshot, in the commit and worked out anew."""
+    world = EventWorld({"tombstone.retention": "1d"})
+    world.upsert((0, "07:00"), (2, "07:00"))
+    world.upsert((0, "08:00"), (2, "08:00"))
+    world.open().delete([0])
+    world.upsert((2, "10:04"))
+    world.open().compact()
+    assert any(s.logs for s in world.open().files())
+    report = world.open().freshness()
+    assert report.ro.completion_ms == report.rt.completion_ms == at("10:04")
+    check_stored(world)
