@@ -45,6 +45,7 @@ SPREAD_FACTOR: Final = 64
 
 _DAY: Final = {"time-millis": 86_400_000, "time-micros": 86_400_000_000}
 _DECIMAL_BYTES: Final = 16
+_LEAST_DECIMAL: Final = np.array([0] * (_DECIMAL_BYTES - 1) + [0x80], dtype=np.uint8)
 
 
 class Decoder:
@@ -163,6 +164,8 @@ class Decoder:
             cursors.check((lengths > 0) & (lengths <= _DECIMAL_BYTES), "a decimal has an impossible length", path)
             digits = _from_bytes(self._source, starts, lengths)
         array = _array(kind, digits)
+        # The least number of 128 bits has no positive twin, and Arrow's own check lets it pass.
+        cursors.check((digits != _LEAST_DECIMAL).any(axis=1), "a decimal has more digits than it may", path)
         try:
             array.validate(full=True)
         except pa.ArrowInvalid as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tidelake.config import CLUSTERING_ORDER, CLUSTERING_SORT_COLUMNS
-from tidelake.errors import CorruptError, TidelakeError
+from tidelake.errors import CorruptError, NotFoundError, TidelakeError
 from tidelake.format.avro_record import AvroRecord, decode_record
 from tidelake.format.plans import CompactionPlan, RequestedReplaceMetadata
 from tidelake.storage import Storage
@@ -100,7 +100,10 @@ def pending_groups(storage: Storage, timeline_dir: str, pending: tuple[Instant, 
         if kind is None:
             continue
         path = f"{timeline_dir}/{instant.requested_file_name}"
-        facts = kind.facts(storage.get(path))
+        try:
+            facts = kind.facts(storage.get(path))
+        except NotFoundError:
+            continue  # withdrawn since the timeline was read: it holds nothing
         if facts is None:
             raise CorruptError("a pending plan cannot be read", file=path, instant=instant.requested_time)
         held.update(dict.fromkeys(facts.groups, instant.requested_time))

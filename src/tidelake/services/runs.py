@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidelake.errors import NotFoundError
 from tidelake.query import TableSource
 from tidelake.services.kinds import ServiceKind
 
@@ -28,7 +29,10 @@ def runs_of(source: TableSource, kind: ServiceKind, limit: int | None = None) ->
     for instant in reversed(source.timeline.instants):
         if instant.pending_action != kind.action or (limit is not None and len(found) == limit):
             continue
-        facts = kind.facts(source.storage.get(f"{source.config.timeline_dir}/{instant.requested_file_name}"))
+        try:
+            facts = kind.facts(source.storage.get(f"{source.config.timeline_dir}/{instant.requested_file_name}"))
+        except NotFoundError:
+            continue  # withdrawn since the timeline was read
         if facts is not None:
             partitions = tuple(sorted({partition for partition, _ in facts.groups}))
             state = instant.state.name

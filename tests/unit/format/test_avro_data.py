@@ -117,6 +117,16 @@ def test_decode_records_damaged_bytes_are_corrupt_or_right(sample: Sample, rando
         assert ours == theirs
 
 
+def test_decode_records_least_number_of_128_bits_is_no_decimal() -> None:
+    """It has 39 digits, and no positive twin: a check of the absolute value lets it pass."""
+    kind = {"type": "fixed", "name": "n", "size": 16, "logicalType": "decimal", "precision": 1, "scale": 0}
+    schema = {"type": "record", "name": "r", "fields": [{"name": "f0", "type": kind}]}
+    assert python(_rows(decode(schema, [bytes(15) + b"\x07"]))) == [{"f0": Decimal(7)}]
+    for bad in (b"\x80" + bytes(15), b"\x7f" + bytes(15), bytes(15) + b"\x0a"):
+        with pytest.raises(CorruptError, match="digits"):
+            decode(schema, [bad])
+
+
 RICH = _schema(
     ["null", "string"],
     "long",

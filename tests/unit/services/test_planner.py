@@ -9,8 +9,12 @@ import pytest
 
 import tidelake as tl
 from model.one_thread import in_one_thread
+from tidelake.query import TableSource
 from tidelake.services.cursor import CURSOR_DIR
+from tidelake.services.kinds import COMPACTION, pending_groups
 from tidelake.services.report import ServicePlan
+from tidelake.services.runs import runs_of
+from tidelake.services.withdraw import withdraw
 from tidelake.storage import FaultyStorage
 from unit.services.hand_made import archive, foreign_plan, planned_groups, without_mark, work_left
 from unit.services.service_tables import EXPIRED_S, World, rows_of
@@ -302,3 +306,15 @@ def test_planner_takes_work_back_that_a_restored_overwrite_had_hidden() -> None:
     assert found is not None
     assert [op.partition_path for op in found.operations] == ["day=p0", "day=p1"]
     assert found.partition_source.startswith("full_fallback:")
+
+
+def test_a_plan_that_is_withdrawn_after_the_timeline_was_read_holds_nothing() -> None:
+    """Its file is gone: what a pass, or a list of plans, then finds is a plan less."""
+    world = filled()
+    world.open().upsert(rows(0, 10, ts=2))
+    planned = world.open().schedule_compaction()
+    assert planned is not None
+    read_before = TableSource.load(world.storage)
+    withdraw(world.open()._service_call(None), COMPACTION, planned)
+    assert pending_groups(world.storage, read_before.config.timeline_dir, read_before.timeline.pending) == {}
+    assert runs_of(read_before, COMPACTION) == ()
