@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml
 
 install: $(STAMP) ## make the virtual environment
 
-demo: $(STAMP) ## read a golden table, in process and on Spark
+demo: $(STAMP) ## a pipeline on local Spark: late events, several clocks, a day at midnight, each checked
 	@$(BIN)/python -m examples.demo
 
 test: $(STAMP) ## run the tests (sample sizes)

@@ -2,8 +2,9 @@
 
 Events of trips arrive in micro-batches: late, doubled and out of order. Each batch is upserted into a partitioned
 merge-on-read table; the ordering field (event time) decides which event of a trip is its state. At the end the table is
-read in process and on Spark, and compared with plain Spark over all raw events. Then a table that Apache Hudi itself
-wrote is read, and compared with the rows that Apache Hudi returned for it.
+read in process and on Spark, and compared with plain Spark over all raw events. Then records are stitched from two
+streams with clocks of their own; a table is compacted at midnight, by event time, so that its read-optimised view is the
+day; and a table that Apache Hudi itself wrote is read, and compared with the rows that Apache Hudi returned for it.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ import json
 import sys
 import tempfile
 import zipfile
+from datetime import timedelta
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import tidelake as tl
+from examples import daily_snapshot
+from examples.insurance import story
 from tidelake.cli.main import main as tidelake_command
 
 GOLDEN = Path(__file__).parent.parent / "tests" / "golden" / "tables"
@@ -100,6 +104,38 @@ def pipeline(spark: SparkSession, folder: str) -> bool:
     return differing == 0 and in_process == TRIPS
 
 
+def several_clocks(spark: SparkSession, folder: str) -> bool:
+    say(
+        "Records from two streams, joined as their messages come: Mike, then John; Plan A, B, then C. The Smiths' Plan A is\n"
+        "late, and 120 neighbours have every order of arrival. By one ordering field, and by both clocks:"
+    )
+    return story.run(spark, folder)
+
+
+def midnight(spark: SparkSession, folder: str) -> bool:
+    """A day and a morning of readings, compacted at the midnight between them."""
+    day = daily_snapshot.DAY_0 + timedelta(days=1)
+    say(f"Readings of meters, some of them hours late. The pipeline says that it has all before {day:%Y-%m-%d %H:%M}:")
+    size = daily_snapshot.Size(meters=200, events=3_000, days=2, batches_a_day=4)
+    events = daily_snapshot.raw_events(spark, size).persist()
+    table = daily_snapshot.make_table(spark, folder)
+    arrived = F.col("batch") < size.batches_a_day + 1
+    for number in range(size.batches_a_day + 1):
+        table.upsert(events.filter(F.col("batch") == number).select(*daily_snapshot.COLUMNS))
+    table.declare_complete(day)
+    print(table.compact(strategy="event_time", threshold=day.isoformat(), dry_run=True))
+    table.compact(strategy="event_time", threshold=day.isoformat())
+    table.wait_complete(day, view="ro", timeout_s=60)
+    print(f"  complete to {day:%Y-%m-%d %H:%M}, at base-file speed:")
+    tidelake_command(["freshness", folder])
+    at_midnight = table.scan(mode="read_optimized", as_of_event_time=day.isoformat()).to_spark()
+    before = daily_snapshot.state_of(events, arrived & (F.col("event_time") < F.lit(day)))
+    off = daily_snapshot.differing(at_midnight, before)
+    whole = daily_snapshot.differing(table.scan().to_spark(), daily_snapshot.state_of(events, arrived))
+    print(f"  the read-optimised view differs from the raw events of the day in {off} rows; the snapshot in {whole}")
+    return not off and not whole
+
+
 def foreign_table(spark: SparkSession, folder: str) -> bool:
     say("A table that Apache Hudi wrote, with a compaction under way while others wrote:")
     with zipfile.ZipFile(GOLDEN / f"{FOREIGN}.zip") as archive:
@@ -121,7 +157,14 @@ def main() -> int:
     spark = tl.session("tidelake-demo", "local[2]", {"spark.log.level": "ERROR", "spark.sql.shuffle.partitions": "4"})
     try:
         with tempfile.TemporaryDirectory() as ours, tempfile.TemporaryDirectory() as theirs:
-            right = pipeline(spark, f"{ours}/trips") and foreign_table(spark, theirs)
+            right = all(
+                (
+                    pipeline(spark, f"{ours}/trips"),
+                    several_clocks(spark, f"{ours}/policies"),
+                    midnight(spark, f"{ours}/meters"),
+                    foreign_table(spark, theirs),
+                )
+            )
     finally:
         spark.stop()
     say("Everything is as it should be." if right else "SOMETHING IS WRONG: see above.")
