@@ -10,7 +10,17 @@ from tidelake.config.clean_options import (
     CleanOptions,
     clean_options,
 )
-from tidelake.config.clocks import ALL, CUSTOM, PER_GROUP, STRATEGY_IDS, Clocks, groups_of, is_clock_option, is_enabled
+from tidelake.config.clocks import (
+    ALL,
+    CUSTOM,
+    PER_GROUP,
+    STRATEGY_IDS,
+    Clocks,
+    groups_of,
+    is_clock_option,
+    is_enabled,
+    refuse_other_rules,
+)
 from tidelake.config.event_time_options import (
     EVENT_TIME_BACKDATE,
     EVENT_TIME_BARRIER,
@@ -188,6 +198,7 @@ __all__ = [
     "is_service_option",
     "parse_table_config",
     "read_options",
+    "refuse_other_rules",
     "refuse_unfit_exact",
     "writer_options",
 ]

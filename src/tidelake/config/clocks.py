@@ -25,6 +25,7 @@ from tidelake.config.merge_options import (
     TOMBSTONE_RETENTION,
     UNTIMED,
 )
+from tidelake.errors import InvalidError
 
 ALL, PER_GROUP, CUSTOM = "all", "per_group", "custom"
 STRATEGY_IDS = {
@@ -113,3 +114,22 @@ def retention_seconds(properties: Mapping[str, str], clocks: Clocks | None, *, h
 def is_clock_option(key: str) -> bool:
     """Whether an option names a group's columns or a column's default."""
     return key.startswith(GROUP_PREFIX) and key.endswith((GROUP_SUFFIX, DEFAULT_SUFFIX))
+
+
+def refuse_other_rules(properties: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
+    """Refuse options that would merge a table's records by other rules than it was made with; returns all other options.
+
+    What is written was merged by the table's rules, and what they rejected is gone.
+    """
+    keys = {CLOCKS_ENABLED.key, CLOCK_FIELDS.key, CLOCK_MODE.key, MERGER.key, UNTIMED.key, DEFAULTS.key, RESOLVE.key}
+    given = {k: v for k, v in options.items() if k in keys or k in PAYLOAD_KEYS or is_clock_option(k)}
+    rules = parse_clocks(properties)
+    if parse_clocks({**properties, **given}) != rules:
+        key = next(key for key, value in given.items() if properties.get(key) != value)
+        raise InvalidError(
+            f"the option {key} is {given[key]!r}, but the table merges "
+            f"{'by one rule for the whole record' if rules is None else f'in mode {rules.mode}'}",
+            value=key,
+            hint="how records merge is settled when a table is made: make another one, and write the rows into it",
+        )
+    return {key: value for key, value in options.items() if key not in given}

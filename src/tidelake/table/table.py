@@ -14,6 +14,7 @@ from tidelake.config import (
     SERVICE_OPTIONS,
     WRITE_OPTIONS,
     is_service_option,
+    refuse_other_rules,
     writer_options,
 )
 from tidelake.errors import InvalidError
@@ -335,9 +336,11 @@ def open_table(
     ticking = clock or SystemClock()
     opened = storage if storage is not None else open_storage(str(path), storage_options, ticking)
     given = {key: str(value) for key, value in (options or {}).items()}
+    source = TableSource.load(opened)
+    given = refuse_other_rules(source.config.properties, given)
     service = {key: value for key, value in given.items() if is_service_option(key)}
     writing = {key: value for key, value in given.items() if key not in service}
-    return Table(TableSource.load(opened), ticking, spark, writer_options(writing), service)
+    return Table(source, ticking, spark, writer_options(writing), service)
 
 
 def create_table(

@@ -130,6 +130,29 @@ def test_nan_is_no_event_time() -> None:
         table.upsert(pa.table({"id": ["x"], "a": [1.0], "b": [float("nan")], "v": ["v"]}))
 
 
+@pytest.mark.parametrize(
+    ("made", "asked", "name"),
+    [
+        (GROUPED, {MODE: "all"}, MODE),
+        (GROUPED, {"fields.a_ts.sequence-group": "plan"}, "fields.a_ts.sequence-group"),
+        (GROUPED, {FIELDS: "a_ts"}, FIELDS),
+        (GROUPED, {"write.resolve": "eager"}, "write.resolve"),
+        (GROUPED, {ENABLE: "false"}, ENABLE),
+        ({}, clock_options("all"), "one rule"),
+        ({}, {"payload.class": "org.example.VerifyMultipleLatestEventTimesPayload", FIELDS: "a_ts,p_ts"}, "one rule"),
+    ],
+)
+def test_a_table_does_not_change_its_rules(made: dict[str, str], asked: dict[str, str], name: str) -> None:
+    """Rules other than those it was made with are refused with the option; the same ones are taken."""
+    storage = MemoryStorage()
+    schema = "id string, agent string, a_ts bigint, plan string, p_ts bigint"
+    how = {} if made else {"ordering_fields": "a_ts"}
+    tl.create_table("memory://kept", schema, record_key="id", options=made, storage=storage, **how)
+    with pytest.raises(tl.InvalidError, match=name):
+        tl.open_table("memory://kept", options=asked, storage=storage)
+    tl.open_table("memory://kept", options=made, storage=storage)
+
+
 @pytest.mark.parametrize("accepts", [False, True])
 def test_records_without_any_event_time(accepts: bool) -> None:
     """They are rejected and counted, of a new key or not, unless the table accepts them."""
