@@ -7,12 +7,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
 import tidelake as tl
-from clock_tables import clock_options, shown, smiths
+from clock_tables import shown, smiths
 from model.clock_cases import random_case
 from model.clock_world import KINDS, ClockWorld
 
@@ -65,43 +64,3 @@ def test_the_smiths_story_in_every_order_of_arrival(spark: Any, tmp_path: Path) 
     found = shown(table)
     assert len(found) == len(orders)
     assert set(found) == {("John", 2, "C", 3)}
-
-
-def test_six_clocks_equal_an_independent_computation(spark: Any, tmp_path: Path) -> None:
-    """Messages of six streams, shuffled and doubled, in commits with compactions: max_by of each group in Spark SQL."""
-    path, keys, commits = str(tmp_path / "t"), 500, 5
-    schema = pa.schema(
-        [("id", pa.int64())]
-        + [(f"c{g}_{i}", pa.string()) for g in range(GROUPS) for i in range(4)]
-        + [(f"t{g}", pa.int64()) for g in range(GROUPS)]
-    )
-    groups = {f"fields.t{g}.sequence-group": ",".join(f"c{g}_{i}" for i in range(4)) for g in range(GROUPS)}
-    options = {
-        **{k: v for k, v in clock_options("per_group").items() if not k.startswith("fields.")},
-        "hoodie.eventime.latest.verification.fields": ",".join(f"t{g}" for g in range(GROUPS)),
-        **groups,
-    }
-    tl.create_table(path, schema, record_key="id", options=options)
-    table = tl.open_table(path, spark=spark)
-    base = spark.range(0, keys * 20).select(
-        (F.col("id") % keys).alias("k"), F.col("id").alias("n"), F.pmod(F.hash("id"), F.lit(GROUPS)).alias("g")
-    )
-    time = F.pmod(F.hash(F.col("n"), F.lit(7)), F.lit(1_000_000)).cast("bigint") * 100 + F.col("n") % 100
-    columns = [F.col("k").alias("id")]
-    for g in range(GROUPS):
-        columns += [F.when(F.col("g") == g, F.concat_ws("-", F.lit(i), "n")).alias(f"c{g}_{i}") for i in range(4)]
-    columns += [F.when(F.col("g") == g, time).alias(f"t{g}") for g in range(GROUPS)]
-    messages = base.select(*columns, F.pmod(F.hash("n", F.lit(1)), F.lit(commits)).alias("c")).cache()
-    for number in range(commits):
-        doubled = messages.where((F.col("c") == number) | (F.col("c") == number - 1)).drop("c")
-        table.upsert(doubled.repartition(4))
-        if number % 2:
-            table.compact()
-    wanted = messages.groupBy("id").agg(
-        *[F.expr(f"max_by(c{g}_{i}, t{g})").alias(f"c{g}_{i}") for g in range(GROUPS) for i in range(4)],
-        *[F.max(f"t{g}").alias(f"t{g}") for g in range(GROUPS)],
-    )
-    names = schema.names
-    ours = table.scan(columns=names).to_spark().select(*names)
-    assert ours.exceptAll(wanted.select(*names)).isEmpty()
-    assert wanted.select(*names).exceptAll(ours).isEmpty()

@@ -9,5 +9,5 @@ from examples.daily_snapshot import Size, run
 
 def test_daily_snapshot_read_optimised_view_is_the_day_at_midnight(spark, tmp_path: Path) -> None:
     told: list[str] = []
-    assert run(spark, str(tmp_path / "meters"), Size(meters=60, events=1_500, batches_a_day=3), told.append), told
+    assert run(spark, str(tmp_path / "meters"), Size(meters=60, events=1_200, batches_a_day=2), told.append), told
     assert len(told) == 3

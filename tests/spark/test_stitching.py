@@ -17,8 +17,9 @@ import tidelake as tl
 from model.deep import IS_DEEP
 
 pytestmark = pytest.mark.spark
-GROUPS, COLUMNS, COMMITS = 6, 200, 20
-COMPACT_EVERY = 6
+GROUPS, COLUMNS = 6, 200
+COMMITS = 20 if IS_DEEP else 10
+COMPACT_EVERY = 4
 CHUNK = 50_000
 
 
