@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -9,8 +10,8 @@ import pytest
 
 import tidelake as tl
 from interop.jvm.both import Both, make, rows
-from interop.jvm.hudi_client import Hudi
-from interop.jvm.test_dead_writers import expire
+from interop.jvm.hudi_client import Hudi, HudiError
+from interop.jvm.test_dead_writers import EXPIRED_S, expire
 from tidelake.format.names import parse_base_name
 from tidelake.storage import LocalStorage
 from tidelake.testing import Fault, FaultyStorage, SimulatedCrash
@@ -112,3 +113,32 @@ def test_compaction_plans_are_carried_out_by_either_engine(hudi: Hudi, tmp_path:
     both.hudi.compact(both.path)
     check_compacted(both, model)
     assert both.ours.audit_services().is_clean
+
+
+def test_compaction_plan_of_ours_that_apache_hudi_rolls_back_is_run_again_by_us(hudi: Hudi, tmp_path: Path) -> None:
+    """Our executor dies; Apache Hudi takes its files back, then fails to read a log, and gives up. We run the plan."""
+    both = make(hudi, tmp_path / "t", {}, partition_by="day", ordering_fields="ts")
+    both.ours.upsert(rows(*((key, f"first {key}", 1) for key in range(6))))
+    both.ours.upsert(rows((0, "second 0", 2), (1, "second 1", 2)))
+    expected = both.state()
+    both.ours.schedule_compaction()
+    plan = die_compacting(both, tmp_path / "scratch")
+    made = files_of(both, plan)
+    log = next(path for path in both.path.rglob(".*.log.*") if ".hoodie" not in path.parts)
+    aside = tmp_path / "aside"
+    log.rename(aside)
+    with pytest.raises(HudiError):
+        both.hudi.run_compaction(both.path)
+    aside.rename(log)
+    assert [pending.requested_time for pending in both.ours.timeline.pending] == [plan]
+    assert not set(files_of(both, plan)) & set(made)
+    assert both.state() == expected
+    expire(both.path, plan)
+    claim = both.path / ".hoodie" / ".tidelake" / "claims" / plan
+    os.utime(claim, (claim.stat().st_mtime - EXPIRED_S,) * 2)
+    both.ours.run_compaction(plan)
+    check_compacted(both, expected)
+    both.theirs(rows((0, "third 0", 3), (20, "new", 3)))
+    expected |= {0: "third 0", 20: "new"}
+    assert both.state() == expected
+    both.check(incremental=False)
