@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import shutil
 import statistics
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
 import tidelake as tl
-from bench.measure import Results, apache_hudi
+from bench.measure import Results, apache_hudi, timed
 from bench.tables import make_batches, new_table
 
 REPEATS = 3
@@ -26,8 +25,8 @@ def compaction(results: Results, work: Path, rows: int) -> None:
     ours, floor = [], []
     for _ in range(REPEATS):
         path = _copy(work)
-        ours.append(_timed(lambda path=path: tl.open_table(str(path)).compact()))  # type: ignore[misc]
-        floor.append(_timed(lambda path=path: _rewrite(path, work / "plain")))  # type: ignore[misc]
+        ours.append(timed(lambda path=path: tl.open_table(str(path)).compact()))  # type: ignore[misc]
+        floor.append(timed(lambda path=path: _rewrite(path, work / "plain")))  # type: ignore[misc]
     results.report(
         "compaction in process / pyarrow reading and writing the result",
         statistics.median(ours),
@@ -42,7 +41,7 @@ def _on_spark(results: Results, work: Path) -> None:
     times = []
     for _ in range(REPEATS + 1):
         path = _copy(work)
-        times.append(_timed(lambda path=path: tl.open_table(str(path), spark=spark).compact()))  # type: ignore[misc]
+        times.append(timed(lambda path=path: tl.open_table(str(path), spark=spark).compact()))  # type: ignore[misc]
     spark.stop()
     theirs = apache_hudi("compact", str(_copy(work)))
     if theirs is None:
@@ -73,9 +72,3 @@ def _rewrite(path: Path, target: Path) -> None:
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(one, files))
-
-
-def _timed(task: object) -> float:
-    started = time.perf_counter()
-    task()  # type: ignore[operator]
-    return time.perf_counter() - started

@@ -11,7 +11,7 @@ from examples.daily_snapshot import COLUMNS, DAY_0, Size, make_table, raw_events
 from pyspark.sql import functions as F
 
 import tidelake as tl
-from bench.measure import Results
+from bench.measure import Results, timed
 
 REPEATS = 3
 
@@ -31,7 +31,7 @@ def daily(results: Results, work: Path, events: int) -> None:
             table.upsert(raw.filter(F.col("batch") == batch).select(*COLUMNS))
         loaded = time.perf_counter() - started
         midnight = DAY_0 + timedelta(days=size.days)
-        spent = _timed(lambda: table.compact(strategy="event_time", threshold=midnight.isoformat()))
+        spent = timed(lambda: table.compact(strategy="event_time", threshold=midnight.isoformat()))
         print(f"  {size.days * size.batches_a_day} upserts in {loaded:.0f} s, compaction in {spent:.1f} s", flush=True)
         arrived = (F.col("batch") < size.days * size.batches_a_day) & (F.col("event_time") < F.lit(midnight))
         expected = state_of(raw, arrived)
@@ -43,7 +43,7 @@ def daily(results: Results, work: Path, events: int) -> None:
         def floor() -> object:
             return expected.agg(F.sum("reading"), F.count("*")).first()
 
-        pairs = [(_timed(ours), _timed(floor)) for _ in range(REPEATS + 1)][1:]
+        pairs = [(timed(ours), timed(floor)) for _ in range(REPEATS + 1)][1:]
         results.report(
             "the day at midnight, read-optimised / worked out of the raw events by Spark",
             statistics.median(a for a, _ in pairs),
@@ -52,9 +52,3 @@ def daily(results: Results, work: Path, events: int) -> None:
         )
     finally:
         spark.stop()
-
-
-def _timed(task: object) -> float:
-    started = time.perf_counter()
-    task()  # type: ignore[operator]
-    return time.perf_counter() - started

@@ -41,6 +41,13 @@ class Results:
         return ratio
 
 
+def timed(task: Callable[[], object]) -> float:
+    """Seconds that a task takes."""
+    started = time.perf_counter()
+    task()
+    return time.perf_counter() - started
+
+
 def timed_in_turns(tasks: tuple[Callable[[], object], ...], repeats: int) -> list[float]:
     """The median time of each task; tasks take turns, after one round that is not counted."""
     times: list[list[float]] = [[] for _ in tasks]

@@ -11,7 +11,6 @@ import os
 import shutil
 import statistics
 import subprocess
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import tidelake as tl
-from bench.measure import Results
+from bench.measure import Results, timed
 from tidelake.config import parse_table_config
 from tidelake.merge import MergeSpec, merge_records, merge_spec, records_of
 from tidelake.schema import with_meta
@@ -91,9 +90,9 @@ def _beside_paimon(results: Results, work: Path) -> None:
     table = tl.create_table(
         str(work / "ours"), inputs[0].schema, record_key="id", options={**_options(clocks, "per_group"), **index}
     )
-    load = _timed(lambda: table.bulk_insert(inputs[0]))
-    upserts = [_timed(lambda r=rows: table.upsert(r)) for rows in inputs[1:]]  # type: ignore[misc]
-    scan = _timed(lambda: table.scan(columns=inputs[0].schema.names).to_arrow())
+    load = timed(lambda: table.bulk_insert(inputs[0]))
+    upserts = [timed(lambda r=rows: table.upsert(r)) for rows in inputs[1:]]  # type: ignore[misc]
+    scan = timed(lambda: table.scan(columns=inputs[0].schema.names).to_arrow())
     ours = table.scan(columns=inputs[0].schema.names).to_arrow().select(inputs[0].schema.names).sort_by("id")
     paimon = pq.read_table(work / "paimon.parquet").select(inputs[0].schema.names).cast(ours.schema).sort_by("id")
     assert ours.equals(paimon), "Paimon reads other rows"
@@ -103,12 +102,6 @@ def _beside_paimon(results: Results, work: Path) -> None:
         f"upsert {of} / Paimon's sequence groups", statistics.median(upserts), statistics.median(theirs["upserts"]), 1.0
     )
     results.report(f"scan after five upserts, {of} / Paimon's sequence groups", scan, theirs["scan"], 1.0)
-
-
-def _timed(task: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    task()
-    return time.perf_counter() - began
 
 
 def _shuffled_times(rows: pa.Table, version: int) -> pa.Table:

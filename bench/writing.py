@@ -8,7 +8,6 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import polars as pl
 import pyarrow.parquet as pq
 
 import tidelake as tl
-from bench.measure import Results, apache_hudi
+from bench.measure import Results, apache_hudi, timed
 from bench.tables import SCHEMA, Batches, make_batches, new_table
 
 INDEXES = ("SIMPLE", "BUCKET")
@@ -35,8 +34,8 @@ def in_process(results: Results, batches: Batches, work: Path) -> None:
     deltas = [batches.table(name) for name in batches.names]
     for index in INDEXES:
         new_table(work / "ours", index).bulk_insert(base)
-        ours = [_timed(lambda d=delta: tl.open_table(str(work / "ours")).upsert(d)) for delta in deltas]  # type: ignore[misc]
-        floor = [_timed(lambda d=delta: _plain(d, work / "plain")) for delta in deltas]  # type: ignore[misc]
+        ours = [timed(lambda d=delta: tl.open_table(str(work / "ours")).upsert(d)) for delta in deltas]  # type: ignore[misc]
+        floor = [timed(lambda d=delta: _plain(d, work / "plain")) for delta in deltas]  # type: ignore[misc]
         results.report(
             f"upsert in process, {index} / pyarrow writing the same partitions",
             statistics.median(ours),
@@ -66,7 +65,7 @@ def on_spark(results: Results, batches: Batches, work: Path) -> None:
         new_table(work / "ours", index, spark).bulk_insert(base)
         frames = [spark.read.parquet(str(batches.folder / name)) for name in batches.names]
         table = tl.open_table(str(work / "ours"), spark=spark)
-        ours = [_timed(lambda f=frame, t=table: t.upsert(f)) for frame in frames]  # type: ignore[misc]
+        ours = [timed(lambda f=frame, t=table: t.upsert(f)) for frame in frames]  # type: ignore[misc]
         theirs = apache_hudi("write", str(batches.folder), str(work / f"hudi_{index}"), index)
         if theirs is None:
             print("Apache Hudi on Spark: not measured here; `make interop` sets its environment up", flush=True)
@@ -91,7 +90,7 @@ def growth(results: Results, work: Path, rows: int) -> None:
             new_table(work / "ours", index).bulk_insert(batches.table("base"))
             deltas = [batches.table(name) for name in batches.names]
             medians.append(
-                statistics.median(_timed(lambda d=d: tl.open_table(str(work / "ours")).upsert(d)) for d in deltas)  # type: ignore[misc]
+                statistics.median(timed(lambda d=d: tl.open_table(str(work / "ours")).upsert(d)) for d in deltas)  # type: ignore[misc]
             )
         results.report(f"upsert of fixed size, {index}, ten times the table / the table", *medians, aim)
 
@@ -139,9 +138,3 @@ def _plain(table: object, folder: Path) -> None:
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(one, frame.partition_by("part", as_dict=True).items()))
-
-
-def _timed(task: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    task()
-    return time.perf_counter() - started

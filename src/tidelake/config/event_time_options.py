@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from zoneinfo import ZoneInfo
 
-from tidelake.config.options import Option, choice
-
-_DURATION = re.compile(r"(\d{1,15})\s*(ms|s|m|min|h|d)?", re.ASCII)
-_UNIT_MS = {"ms": 1, "s": 1_000, None: 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-def duration_ms(text: str) -> int:
-    """A parser of durations: a number of seconds, or one with its unit, such as ``90s``, ``10m``, ``1h`` or ``2d``."""
-    found = _DURATION.fullmatch(text.strip().lower())
-    if found is None:
-        raise ValueError("it must be a duration such as 90s, 10m, 1h or 2d")
-    return int(found[1]) * _UNIT_MS[found[2]]
+from tidelake.config.options import Option, choice, duration_ms
 
 
 def _zone(text: str) -> str:

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
-from tidelake.config.options import Option, choice, true_or_false
+from tidelake.config.options import Option, choice, duration_ms, optional_text, true_or_false, words
 
 _PREFIX = "hoodie.eventime.latest.verification."
-_AGE = re.compile(r"(\d+)\s*(s|m|h|d|)")
-_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 DAY_SECONDS = 86_400
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def _text(text: str) -> str | None:
-    return text.strip() or None
-
-
-def _age(text: str) -> int:
-    found = _AGE.fullmatch(text.strip().lower())
-    if found is None:
-        raise ValueError("it must be a number with s, m, h or d, as in 7d")
-    return int(found[1]) * _SECONDS[found[2]]
+def _seconds(text: str) -> int:
+    return duration_ms(text) // 1000
 
 
 CLOCKS_ENABLED: Option[bool] = Option(
@@ -35,7 +20,7 @@ CLOCKS_ENABLED: Option[bool] = Option(
     true_or_false,
 )
 CLOCK_FIELDS: Option[tuple[str, ...]] = Option(
-    _PREFIX + "fields", "table", (), "The event-time columns; a single one is plain event-time ordering.", _words
+    _PREFIX + "fields", "table", (), "The event-time columns; a single one is plain event-time ordering.", words
 )
 CLOCK_MODE: Option[str] = Option(
     _PREFIX + "mode",
@@ -46,7 +31,7 @@ CLOCK_MODE: Option[str] = Option(
     choice(all="all", per_group="per_group", custom="custom"),
 )
 MERGER: Option[str | None] = Option(
-    _PREFIX + "merger", "table", None, "The name of the merger of mode custom (tl.register_merger).", _text
+    _PREFIX + "merger", "table", None, "The name of the merger of mode custom (tl.register_merger).", optional_text
 )
 UNTIMED: Option[str] = Option(
     _PREFIX + "untimed",
@@ -68,7 +53,7 @@ REJECTS_PATH: Option[str | None] = Option(
     "table",
     None,
     "A folder for the records that lost, with the reason and both vectors of event times; none by default.",
-    _text,
+    optional_text,
 )
 RESOLVE: Option[str] = Option(
     "write.resolve",
@@ -83,7 +68,7 @@ TOMBSTONE_RETENTION: Option[int | None] = Option(
     "table",
     None,
     "How long compaction keeps deletes, so that older records which come late stay hidden (7d, 12h, 0).",
-    _age,
+    _seconds,
 )
 MERGE_OPTIONS: tuple[
     Option[bool] | Option[tuple[str, ...]] | Option[str] | Option[str | None] | Option[int | None], ...

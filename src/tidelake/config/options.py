@@ -6,6 +6,7 @@ is a warning, since Hudi has hundreds that do not concern us; a wrong value of a
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from typing import Generic, TypeVar
 from tidelake.errors import OptionError
 
 T = TypeVar("T")
+_DURATION = re.compile(r"(\d{1,15})\s*(ms|s|m|min|h|d)?", re.ASCII)
+_UNIT_MS = {"ms": 1, "s": 1_000, None: 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class UnknownOptionWarning(UserWarning):
@@ -65,11 +68,25 @@ def true_or_false(text: str) -> bool:
     return text.strip().lower() == "true"
 
 
+def duration_ms(text: str) -> int:
+    """A parser of durations: a number of seconds, or one with its unit, such as ``90s``, ``10m``, ``1h`` or ``2d``."""
+    found = _DURATION.fullmatch(text.strip().lower())
+    if found is None:
+        raise ValueError("it must be a duration such as 90s, 10m, 1h or 2d")
+    return int(found[1]) * _UNIT_MS[found[2]]
+
+
+def words(text: str) -> tuple[str, ...]:
+    """A parser of names with commas between."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
 def _names(text: str) -> tuple[str, ...] | None:
-    return tuple(part.strip() for part in text.split(",") if part.strip()) or None
+    return words(text) or None
 
 
-def _text(text: str) -> str | None:
+def optional_text(text: str) -> str | None:
+    """A parser of text that may be empty, which is none."""
     return text.strip() or None
 
 
@@ -85,7 +102,7 @@ AS_OF: Option[str | None] = Option(
     "read",
     None,
     "Read the table as of a requested time: yyyyMMddHHmmssSSS, yyyy-MM-dd or yyyy-MM-dd HH:mm:ss.SSS.",
-    _text,
+    optional_text,
     ("hoodie.datasource.read.as.of.instant",),
 )
 AS_OF_COMPLETION: Option[str | None] = Option(
@@ -93,19 +110,19 @@ AS_OF_COMPLETION: Option[str | None] = Option(
     "read",
     None,
     "Read the table as a reader saw it at that time (by completion time).",
-    _text,
+    optional_text,
 )
 AS_OF_EVENT_TIME: Option[str | None] = Option(
     "tidelake.as.of.event.time",
     "read",
     None,
     "Read exactly the data before an event time, from base files; refused unless these hold all of it and nothing else.",
-    _text,
+    optional_text,
 )
 COLUMNS: Option[tuple[str, ...] | None] = Option(
     "columns", "read", None, "Names of the columns to read, with commas between; all by default.", _names
 )
-FILTER: Option[str | None] = Option("filter", "read", None, "A SQL condition on the rows to read.", _text)
+FILTER: Option[str | None] = Option("filter", "read", None, "A SQL condition on the rows to read.", optional_text)
 
 READ_OPTIONS: tuple[Option[str] | Option[str | None] | Option[tuple[str, ...] | None], ...] = (
     QUERY_TYPE,
