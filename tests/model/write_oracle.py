@@ -7,9 +7,8 @@ With buckets a delete is not looked up: it leaves a tombstone wherever the key's
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 Row = dict[str, Any]
@@ -21,7 +20,7 @@ class Refused(Exception):
     """The engine must refuse this write, with nothing changed."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Entry:
     """One key: its row, or (dead) the ordering value that ended it, or (``is_blank``) neither.
 
@@ -54,7 +53,14 @@ class Oracle:
     value: the file group that had the key is gone."""
 
     def copy(self) -> Oracle:
-        return copy.deepcopy(self)
+        """Another one to go on with; entries and rows are replaced, never changed, so the two may share them."""
+        return replace(
+            self,
+            groups=set(self.groups),
+            columns=list(self.columns),
+            entries=dict(self.entries),
+            written=list(self.written),
+        )
 
     def rows(self) -> Counter[str]:
         """Every visible row, as a multiset of texts."""
@@ -75,7 +81,7 @@ class Oracle:
             held = best.get(self.key_of(row))
             if held is None or self._rank(row) >= self._rank(held):
                 best[self.key_of(row)] = row
-        work = copy.deepcopy(self.entries)
+        work = dict(self.entries)
         for key, row in best.items():
             self._apply(work, key, row)
         self.entries = work

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from tidelake.errors import InternalError
 
@@ -30,12 +31,18 @@ _LOG = re.compile(r"\.([^._/]+)_(\d{1,17})\.log\.(\d{1,9})(?:_(\d{1,10}-\d{1,10}
 _HISTORY = re.compile(r"(\d{1,17})_(\d{1,17})_(\d)\.parquet", re.ASCII)
 
 
+_KEPT_NAMES = 16_384
+"""Parsed names of timeline files: each write lists the same folder several times."""
+
+
 class State(Enum):
     """How far an instant has come; later states are greater."""
 
     REQUESTED = 0
     INFLIGHT = 1
     COMPLETED = 2
+
+    __hash__ = object.__hash__  # there is one of each; names of files are hashed by the thousand
 
 
 PENDING_NAMES = frozenset(
@@ -87,6 +94,7 @@ class TimelineName:
         return COMPLETES_AS.get(self.action, self.action)
 
 
+@lru_cache(maxsize=_KEPT_NAMES)
 def parse_timeline_name(name: str) -> TimelineName | None:
     """The timeline file of that name, or None if it is not one."""
     match = _TIMELINE.fullmatch(name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import javaproperties
 
@@ -18,6 +19,7 @@ from tidelake.errors import CorruptError, LimitError
 CHECKSUM_KEY = "hoodie.table.checksum"
 NAME_KEY = "hoodie.table.name"
 DATABASE_KEY = "hoodie.database.name"
+_KEPT_FILES = 16
 
 
 def decode_properties(data: bytes, limit_bytes: int = _limits.PROPERTIES_BYTES) -> dict[str, str]:
@@ -26,6 +28,12 @@ def decode_properties(data: bytes, limit_bytes: int = _limits.PROPERTIES_BYTES) 
         raise LimitError(f"a properties file of {len(data)} bytes is larger than the limit of {limit_bytes}")
     if data.count(b"\n") + data.count(b"\r") > 2 * _limits.PROPERTIES_ENTRIES:
         raise LimitError(f"a properties file has more than {_limits.PROPERTIES_ENTRIES} lines")
+    return dict(_decoded(data))
+
+
+@lru_cache(maxsize=_KEPT_FILES)
+def _decoded(data: bytes) -> dict[str, str]:
+    """Every write asks several times whether a table's properties have changed: what is equal is parsed once."""
     try:
         values = dict(javaproperties.loads(data))
         # An escaped half of a surrogate pair is no text: it could not be written, compared or shown.

@@ -6,7 +6,8 @@ and loaded with it.
 
 A *ghost* is a completed file of a write that a publisher put late, after others had put it, and had then taken its
 instant back or archived it. A restore that is published says so at once; else a ghost stands alone, without its
-requested file, and the rollbacks and the history tell. Ghosts do not count, and the next publication removes them.
+requested file, and the rollbacks and the history tell. So does the inflight file that a plan's executor put when the plan
+had been withdrawn. Ghosts do not count, and the next publication removes them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadat
 from tidelake.format.history import ArchivedInstant
 from tidelake.format.names import (
     COMPLETED_NAMES,
+    COMPLETES_AS,
     PROPERTIES_BACKUP_FILE,
     PROPERTIES_FILE,
     State,
@@ -95,7 +97,18 @@ def _ghosts(found: Timeline, reader: TimelineReader) -> list[TimelineName]:
         gone = {target for i in found.takers for target in reader.targets(i)}
         gone.update(archived.requested_time for archived in reader.history)
         ghosts.extend(n for n in alone if n.requested_time in gone - restored)
-    return ghosts
+    return ghosts + _late_starts(found, reader)
+
+
+def _late_starts(found: Timeline, reader: TimelineReader) -> list[TimelineName]:
+    """Inflight files of plans that are gone, as a completed rollback or restore says."""
+    planned = {(n.requested_time, n.action) for n in found.names if n.state is State.REQUESTED}
+    begun = [n for n in found.names if n.state is State.INFLIGHT and n.action in COMPLETES_AS]
+    alone = [n for n in begun if (n.requested_time, n.action) not in planned]
+    if not alone:
+        return []
+    gone = {target for i in found.takers if i.is_completed for target in reader.targets(i)}
+    return [n for n in alone if n.requested_time in gone and n.requested_time not in found.by_time]
 
 
 def _is_legacy(name: str) -> bool:

@@ -3,8 +3,10 @@
 Per file group, as Apache Hudi: two writes that change one file group conflict, except that a compaction never conflicts
 with log appends, since logs completed after its request lie on top of it (unless they bring a key back that the new base
 file no longer has: others would not find it there). A write that replaces whole partitions conflicts
-with every write into them. Inserted keys are compared with the keys of base files that appeared meanwhile, so that one
-new key never becomes two rows.
+with every write into them, and an upsert that brings new rows into a partition with every write that replaced it: what
+the upsert looked up elsewhere, and dropped for it (a delete that found nothing), was true before the other one only, and
+its rows would be true after it only. Inserted keys are compared with the keys of base files that appeared meanwhile, so
+that one new key never becomes two rows.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ class Footprint:
     inserted_partitions: frozenset[str] = frozenset()
     is_bucketed: bool = False
     replaces_all: bool = False
+    upserted_partitions: frozenset[str] = frozenset()
+    """Partitions that get new rows, in new base files, from a write that looked keys up."""
     inserts_anywhere: bool = False
     """Whether a key that it inserts may not be in any partition (a global index), not in its own alone."""
 
@@ -166,10 +170,21 @@ def _check_completed(footprint: Footprint, instant: Instant, commit: CommitMetad
             if key is not None:
                 raise _conflict(instant, commit, f"inserted the key {key!r} that this write inserts too")
     if isinstance(commit, ReplaceCommitMetadata):
+        _check_emptied(footprint, instant, commit)
         for partition, file_ids in (commit.partition_to_replace_file_ids or {}).items():
             for file_id in file_ids:
                 if footprint.group(partition, file_id) in footprint.groups:
                     raise _conflict(instant, commit, f"retired the file group {file_id} of partition {partition!r}")
+
+
+def _check_emptied(footprint: Footprint, instant: Instant, commit: ReplaceCommitMetadata) -> None:
+    if commit.operation_type == "CLUSTER":
+        return
+    emptied = {*(commit.partition_to_replace_file_ids or {}), *(stat.partition_path or "" for stat in commit.stats)}
+    if commit.operation_type == "INSERT_OVERWRITE_TABLE":
+        emptied |= footprint.upserted_partitions
+    for partition in sorted(emptied & footprint.upserted_partitions):
+        raise _conflict(instant, commit, f"replaced the partition {partition!r} that this write brings rows into")
 
 
 def clustered_groups(timeline: Timeline, reader: TimelineReader) -> dict[tuple[str, str], str]:

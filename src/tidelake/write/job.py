@@ -246,7 +246,8 @@ def finish(
     """Commit what the tasks wrote."""
     current().stage("commit")
     bucketed = context.buckets is not None
-    fresh = [stat for stat in stats if is_base(stat)] if request.operation == "upsert" and not bucketed else []
+    based = [stat for stat in stats if is_base(stat)] if request.operation == "upsert" else []
+    fresh = [] if bucketed else based
     touched = [(stat.partition_path or "", stat.file_id or "") for stat in stats if bucketed or not is_new_base(stat)]
     inserted = frozenset(stat.partition_path or "" for stat in fresh)
     replacing = request.operation in REPLACING
@@ -254,6 +255,7 @@ def finish(
         footprint_of(touched, replaced, bucketed),
         replaced_partitions=frozenset([*replaced, *(s.partition_path or "" for s in stats)] if replacing else []),
         inserted_partitions=inserted,
+        upserted_partitions=frozenset(stat.partition_path or "" for stat in based),
         replaces_all=request.operation == "insert_overwrite_table",
         inserts_anywhere=context.config.is_global and bool(fresh),
     )

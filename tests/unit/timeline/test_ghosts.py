@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import tidelake as tl
@@ -243,3 +244,35 @@ def test_publish_plan_never_shares_an_instant_with_a_write_that_begins_meanwhile
     planned = planner.publish(clean_plan).instant
     assert planned > held[0]
     assert [info.path for info in storage.list_files(HEARTBEAT_DIR)] == [f"{HEARTBEAT_DIR}/{held[0]}"]
+
+
+def test_inflight_file_of_a_plan_that_was_withdrawn_before_does_not_count_and_goes() -> None:
+    """An executor that slept puts its inflight file when the plan is gone: nothing is pending, and the file is removed."""
+    clock = ManualClock(seed=1)
+    storage = MemoryStorage(clock=clock)
+
+    def opened() -> tl.Table:
+        return tl.open_table("memory", storage=storage, clock=clock)
+
+    def start_late(instant: str) -> TimelineName:
+        late = TimelineName(instant, "clustering", State.INFLIGHT)
+        storage.put(f"{TIMELINE_DIR}/{late}", b"")
+        return late
+
+    tl.create_table("memory", "id bigint, name string", name="t", record_key="id", storage=storage, clock=clock)
+    opened().upsert(pa.table({"id": [1, 2], "name": ["one", "two"]}))
+    gone = opened().schedule_clustering(sort_by="name")
+    assert gone is not None
+    opened().withdraw_clustering(gone)
+    late = start_late(gone)
+    assert late in opened().timeline.ghosts
+    assert not opened().timeline.pending
+    opened().upsert(pa.table({"id": [3], "name": ["three"]}))
+    assert not storage.exists(f"{TIMELINE_DIR}/{late}")
+    # Of a plan that is there, the inflight file counts.
+    waiting = opened().schedule_clustering(sort_by="name")
+    assert waiting is not None
+    start_late(waiting)
+    assert [i.requested_time for i in opened().timeline.pending] == [waiting]
+    assert opened().cluster(sort_by="name") is not None
+    assert not opened().timeline.pending

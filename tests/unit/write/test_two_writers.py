@@ -244,3 +244,62 @@ def test_two_writers_filter_delete_after_a_change_since_its_scan_is_told() -> No
     with pytest.raises(tl.ConflictError):
         tl.open_table("memory", storage=late, clock=clock).delete(filter="name = 'one'")
     assert (1, "kept", 1, None) in state(storage)
+
+
+@pytest.mark.parametrize("options", [{}, {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "7"}])
+@pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
+def test_upsert_that_dropped_a_delete_around_an_overwrite_is_before_or_after_it(
+    table_type: str, options: dict[str, str]
+) -> None:
+    """A delete that found nothing is true before the other's insert only, a row in a partition it emptied only after."""
+    schema = "id bigint, name string, ts bigint, day string, _hoodie_is_deleted boolean"
+
+    def batch(*entries: tuple[int, str, bool]) -> pa.Table:
+        gone = pa.array([is_gone for *_, is_gone in entries])
+        return rows(*((id, name, 5) for id, name, _ in entries)).append_column("_hoodie_is_deleted", gone)
+
+    def begin() -> tuple[MemoryStorage, ManualClock]:
+        clock = ManualClock(seed=1)
+        storage = MemoryStorage(clock=clock)
+        tl.create_table(
+            "memory",
+            schema,
+            name="two",
+            record_key="id",
+            partition_by="day",
+            ordering_fields="ts",
+            table_type=table_type,
+            options=options,
+            storage=storage,
+            clock=clock,
+        ).upsert(batch((2, "two", False), (3, "three", False)))
+        return storage, clock
+
+    def outer(table: tl.Table) -> object:
+        return table.upsert(batch((4, "new", False), (9, "gone", True)))
+
+    def inner(table: tl.Table) -> object:
+        return table.insert_overwrite(batch((9, "other", False), (6, "other", False)))
+
+    orders = []
+    for first, second in ((outer, inner), (inner, outer)):
+        storage, clock = begin()
+        for act in (first, second):
+            act(tl.open_table("memory", storage=storage, clock=clock))
+        orders.append(state(storage))
+    storage, clock = begin()
+    counted = FaultyStorage(storage, clock=clock)
+    outer(tl.open_table("memory", storage=counted, clock=clock))
+    for at in range(1, counted.operations):
+        storage, clock = begin()
+
+        def between(number: int, *_: str, at: int = at, storage: Any = storage, clock: Any = clock) -> None:
+            if number == at:
+                inner(tl.open_table("memory", storage=storage, clock=clock))
+
+        faulty = FaultyStorage(storage, clock=clock, on_operation=between)
+        try:
+            outer(tl.open_table("memory", storage=faulty, clock=clock))
+        except tl.ConflictError:
+            outer(tl.open_table("memory", storage=storage, clock=clock))
+        assert state(storage) in orders, at
