@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-deep check format bench docs golden interop clean
+.PHONY: help install demo test test-deep soak check format bench docs golden interop clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -27,6 +27,9 @@ test: $(STAMP) ## run the tests (sample sizes)
 
 test-deep: $(STAMP) ## run all tests at full size
 	@TIDELAKE_DEEP=1 $(BIN)/python -m pytest
+
+soak: $(STAMP) ## run the random suites with fresh seeds for MINUTES (default 30)
+	@$(BIN)/python tools/soak.py $(or $(MINUTES),30)
 
 check: $(STAMP) ## lint, types, layers
 	@$(BIN)/ruff check .

@@ -266,10 +266,14 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_freshness_histories_claim_nothing_falsely() -> None:
     start = first_seed()
     for seed in range(start, start + HISTORIES):
-        life = Life(seed)
-        try:
-            for _ in range(STEPS):
-                life.step()
-                life.check()
-        except Exception as error:
-            raise AssertionError(f"TIDELAKE_SEED={seed}, {' '.join(life.steps)}: {error}") from error
+        run(seed)
+
+
+def run(seed: int) -> None:
+    life = Life(seed)
+    try:
+        for _ in range(STEPS):
+            life.step()
+            life.check()
+    except Exception as error:
+        raise AssertionError(f"TIDELAKE_SEED={seed}, {' '.join(life.steps)}: {error}") from error

@@ -261,12 +261,16 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_service_histories_conserve_work_and_rows(index: str) -> None:
     start = first_seed()
     for seed in range(start, start + HISTORIES // 2):
-        life = Life(seed, BUCKET if index == "BUCKET" else {})
-        try:
-            for _ in range(STEPS):
-                life.step()
-                life.check()
-            life.steps.append("end")
-            life.end()
-        except (AssertionError, tl.TidelakeError) as error:
-            raise AssertionError(f"TIDELAKE_SEED={seed}, {' '.join(life.steps)}: {error}") from error
+        run(index, seed)
+
+
+def run(index: str, seed: int) -> None:
+    life = Life(seed, BUCKET if index == "BUCKET" else {})
+    try:
+        for _ in range(STEPS):
+            life.step()
+            life.check()
+        life.steps.append("end")
+        life.end()
+    except (AssertionError, tl.TidelakeError) as error:
+        raise AssertionError(f"TIDELAKE_SEED={seed}, {' '.join(life.steps)}: {error}") from error
