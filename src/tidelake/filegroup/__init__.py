@@ -3,7 +3,7 @@
 from tidelake.filegroup.listing import PartitionConstraint
 from tidelake.filegroup.partitions import NULL_PARTITION, PartitionCodec
 from tidelake.filegroup.slices import BaseFile, FileGroup, FileSlice, LogFile, build_slices, missing_file
-from tidelake.filegroup.state import build_state, keep_state, load_state, save_state
+from tidelake.filegroup.state import build_state, first_state, keep_state, load_state, save_state
 from tidelake.filegroup.state_table import TableState
 from tidelake.filegroup.view import TableView, ViewPoint
 
@@ -20,6 +20,7 @@ __all__ = [
     "ViewPoint",
     "build_slices",
     "build_state",
+    "first_state",
     "keep_state",
     "load_state",
     "missing_file",

@@ -34,6 +34,16 @@ def build_state(storage: Storage, config: TableConfig, timeline: Timeline, reade
     return listed_state(identity_of(config), timeline, writes, view.listed_slices(), view)
 
 
+def first_state(
+    storage: Storage, config: TableConfig, timeline: Timeline, reader: TimelineReader, most_listed: int | None = None
+) -> TableState | None:
+    """The state of a table whose writes are all on the active timeline, from what they say; None if it has others."""
+    if reader.history:
+        return None
+    view = TableView(storage, config, timeline, reader)
+    return fold(TableState.empty(identity_of(config)), timeline, reader, view, most_listed)
+
+
 def save_state(storage: Storage, state: TableState) -> None:
     """Store a state, unless it is stored already or there is nothing in it."""
     if state.point and not state.is_stored:
@@ -49,9 +59,9 @@ def keep_state(storage: Storage, config: TableConfig, reader: TimelineReader) ->
     with suppress(TidelakeError):
         timeline = load_timeline(storage, config)
         stored = newest_state(storage, identity_of(config))
-        if stored is None and reader.history:
-            return
-        view = TableView(storage, config, timeline, reader)
-        state = fold(stored or TableState.empty(identity_of(config)), timeline, reader, view, _MOST_LISTED)
+        if stored is None:
+            state = first_state(storage, config, timeline, reader, _MOST_LISTED)
+        else:
+            state = fold(stored, timeline, reader, TableView(storage, config, timeline, reader), _MOST_LISTED)
         if state is not None:
             save_state(storage, state)

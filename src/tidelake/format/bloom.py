@@ -159,22 +159,21 @@ def _mix(letters: Bits) -> list[npt.NDArray[np.uint32]]:
     size = letters.shape[1]
     words = size // 4
     mixed: list[npt.NDArray[np.uint32]] = []
-    with np.errstate(over="ignore"):
-        if words:
-            packed = np.ascontiguousarray(np.ascontiguousarray(letters[:, : words * 4]).view("<u4").T)
-            for word in range(words):
-                k = packed[word] * _M
-                k ^= k >> np.uint32(24)
-                mixed.append(k * _M)
-        left = size - words * 4
-        if left:
-            tail = letters[:, words * 4 :].view(np.int8).astype(np.int32).view(np.uint32)
-            last = tail[:, left - 1].copy()
-            if left >= 2:
-                last ^= tail[:, left - 2] << np.uint32(8)
-            if left >= 3:
-                last ^= tail[:, left - 3] << np.uint32(16)
-            mixed.append(last)
+    if words:
+        packed = np.ascontiguousarray(np.ascontiguousarray(letters[:, : words * 4]).view("<u4").T)
+        for word in range(words):
+            k = packed[word] * _M
+            k ^= k >> np.uint32(24)
+            mixed.append(k * _M)
+    left = size - words * 4
+    if left:
+        tail = letters[:, words * 4 :].view(np.int8).astype(np.int32).view(np.uint32)
+        last = tail[:, left - 1].copy()
+        if left >= 2:
+            last ^= tail[:, left - 2] << np.uint32(8)
+        if left >= 3:
+            last ^= tail[:, left - 3] << np.uint32(16)
+        mixed.append(last)
     return mixed
 
 
@@ -182,14 +181,13 @@ def _murmur(mixed: list[npt.NDArray[np.uint32]], size: int, seeds: Hashes) -> Ha
     """Hudi's 32-bit murmur of keys of one length, each with its own seed."""
     h = seeds.view(np.uint32) ^ np.uint32(size)
     words = size // 4
-    with np.errstate(over="ignore"):
-        for k in mixed[:words]:
-            h *= _M
-            h ^= k
-        if size % 4:
-            h ^= mixed[words]
-            h *= _M
-        h ^= h >> np.uint32(13)
+    for k in mixed[:words]:
         h *= _M
-        h ^= h >> np.uint32(15)
+        h ^= k
+    if size % 4:
+        h ^= mixed[words]
+        h *= _M
+    h ^= h >> np.uint32(13)
+    h *= _M
+    h ^= h >> np.uint32(15)
     return h.view(np.int32)

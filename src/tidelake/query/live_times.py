@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidelake.errors import UnavailableError
-from tidelake.filegroup import TableState, build_state, load_state, save_state
+from tidelake.filegroup import TableState, build_state, first_state, load_state, save_state
 from tidelake.filegroup.slices import BaseFile, data_file
 from tidelake.filegroup.state_table import file_of
 from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata
@@ -127,7 +127,7 @@ def table_state(source: TableSource) -> TableState:
     state = load_state(*parts)
     is_built = state is None
     if state is None:
-        state = build_state(*parts)
+        state = first_state(*parts) or build_state(*parts)
     if is_built or state.unsaved_writes >= _SAVED_AFTER:
         with suppress(UnavailableError):  # who may only read does without
             save_state(source.storage, state)

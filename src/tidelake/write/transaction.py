@@ -39,6 +39,8 @@ from tidelake.write.txn import TXN_KEY, Earlier, Txn, find_repeat
 
 _SYNC = b"tidelake-commit!"
 _NO_KEYS = KeyChecks()
+_MANY_FILES = 1_000
+"""A write of so many files stores the table state at once: it costs a part of the write, and saves others a listing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,8 @@ def in_transaction(start: WriteStart, run: Callable[[Transaction], Commit]) -> C
             if after_all is None:
                 raise
             return after_all
-    if start.options.state_turns and transaction.turn and transaction.turn % start.options.state_turns == 0:
+    every = start.options.state_turns
+    if every and transaction.turn and (transaction.turn % every == 0 or len(done.stats) >= _MANY_FILES):
         keep_state(start.storage, start.config, TimelineReader(start.storage, start.config))
     return done
 

@@ -295,6 +295,36 @@ def test_writer_keeps_the_state_at_its_turn_and_others_do_nothing() -> None:
     assert shown(loaded(counting.inner)) == listed(counting.inner)
 
 
+def test_write_of_many_files_stores_the_state_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a load knows of its files is stored while it is at hand; a small write stores nothing."""
+    monkeypatch.setattr("tidelake.write.transaction._MANY_FILES", 5)
+    table = make(ManualClock())
+    on = {"tidelake_state_turns": "1000"}
+    reopened(table, **on).upsert(many(4))
+    assert states(storage_of(table)) == []
+    reopened(table, **on).upsert(many(5, start=10))
+    assert len(states(storage_of(table))) == 1
+    assert shown(loaded(storage_of(table))) == listed(storage_of(table))
+    reopened(table).upsert(many(6, start=20))
+    assert len(states(storage_of(table))) == 1, "it is switched off"
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_compaction_of_an_event_time_table_lists_what_it_takes_alone(is_stored: bool) -> None:
+    """What its commit stores of completion and freshness comes from what writes said, not from a listing of the table."""
+    table = make(ManualClock(), event_time_field="ts", options={**NEVER, "hoodie.payload.event.time.unit": "ms"})
+    table.bulk_insert(many(20))
+    reopened(table).upsert(rows((3, "x", 50)).set_column(3, "day", pa.array(["d003"])))
+    if is_stored:
+        save(storage_of(table))
+    counting = FaultyStorage(storage_of(table))
+    reopened(table, counting).compact()
+    paths = {each.path for each in counting.journal if each.verb.startswith("list")}
+    assert {path for path in paths if not path.startswith(".hoodie")} == {"day=d003"}
+    told = reopened(table).freshness()
+    assert (told.ro.completion_ms, told.ro.freshness_ms) == (50, 50)
+
+
 def test_writer_that_cannot_store_the_state_has_written_all_the_same() -> None:
     """Whatever happens to the state, the write is true and says so."""
 
