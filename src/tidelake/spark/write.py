@@ -17,7 +17,7 @@ import pickle
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -56,6 +56,7 @@ from tidelake.write.job import (
     start_of,
 )
 from tidelake.write.lookup import with_unsettled
+from tidelake.write.missed import Missed
 from tidelake.write.moves import route
 from tidelake.write.partition import PartitionTask, PlannedFile, plan_partition, salts_of
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare, refuse_unfit
@@ -72,6 +73,17 @@ _SPREAD = {
 }
 """Few rows may rewrite many file groups: while a copy-on-write runs, small pieces are joined no further than to all cores."""
 _TYPED = re.compile(r"tidelake\.errors\.(\w+): (.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDone:
+    """What a task did, or all of them together: files, the partitions that had rows, and what the commit must know."""
+
+    stats: list[WriteStat]
+    partitions: list[str]
+    rejected: Rejected
+    times: TimesBrought
+    missed: list[Missed]
 
 
 def write_on_spark(storage: Storage, clock: Clock, frame: DataFrame, request: WriteRequest) -> Commit:
@@ -91,10 +103,10 @@ def write_on_spark(storage: Storage, clock: Clock, frame: DataFrame, request: Wr
         open_markers(storage, context.instant)
         is_global = source.config.is_global and request.operation == "upsert"
         slices = old_slices(storage, source, transaction, None) if is_global else None
-        stats, partitions, rejected, times = _run(storage, context, data, transaction.start, request, slices)
-        replaced = _replaced(storage, source, transaction, partitions, request)
-        told = replace(request, incoming_times=times)
-        return finish(storage, transaction, context, told, stats, replaced, rejected)
+        done = _run(storage, context, data, transaction.start, request, slices)
+        replaced = _replaced(storage, source, transaction, sorted({*done.partitions}), request)
+        told = replace(request, incoming_times=done.times)
+        return finish(storage, transaction, context, told, tuple(done.stats), replaced, done.rejected, done.missed)
 
     try:
         return in_transaction(start_of(source, clock, request), run)
@@ -119,8 +131,8 @@ def _run(
     start: Timeline,
     request: WriteRequest,
     slices: Slices | None,
-) -> tuple[tuple[WriteStat, ...], list[str], Rejected, TimesBrought]:
-    """Write the files; their statistics, the partitions that had rows, what was rejected, and event times that came.
+) -> TaskDone:
+    """Write the files.
 
     ``slices`` are those of the whole table, for upserts that may move rows between partitions.
     """
@@ -180,17 +192,18 @@ def _run(
     return _carried_out(data.sparkSession, written, _SPREAD if is_tagged else {})
 
 
-def _carried_out(
-    spark: SparkSession, written: DataFrame, settings: Mapping[str, str]
-) -> tuple[tuple[WriteStat, ...], list[str], Rejected, TimesBrought]:
+def _carried_out(spark: SparkSession, written: DataFrame, settings: Mapping[str, str]) -> TaskDone:
     current().stage("write files on Spark")
     with _settings(spark, settings), polled(tasks_of(spark)):
         # Statistics of files, not rows: a few hundred bytes for each file that was written.
-        done = [pickle.loads(row["done"]) for row in written.collect()]
-    paths = sorted({path for _, paths, _, _ in done for path in paths})
-    stats = tuple(s for stats, _, _, _ in done for s in stats)
-    times = brought_together(times for _, _, _, times in done)
-    return stats, paths, rejected_together(part for _, _, part, _ in done), times
+        done: list[TaskDone] = [pickle.loads(row["done"]) for row in written.collect()]
+    return TaskDone(
+        [stat for task in done for stat in task.stats],
+        [path for task in done for path in task.partitions],
+        rejected_together(task.rejected for task in done),
+        brought_together(task.times for task in done),
+        [each for task in done for each in task.missed],
+    )
 
 
 def _goes_straight(data: DataFrame, context: WriteContext, request: WriteRequest) -> bool:
@@ -286,7 +299,7 @@ def _write_task(
     request: WriteRequest,
     rows: pa.Table,
     whole: Slices | None,
-) -> tuple[list[WriteStat], list[str], Rejected, TimesBrought]:
+) -> TaskDone:
     operation = request.operation
     token, attempt = _attempt()
     is_tagged = _is_tagged(context, operation)
@@ -317,14 +330,15 @@ def _write_task(
     if is_tagged:
         tasks, rows = placed(context, tasks, [here for _, here in parts], rows)
     planned: list[PlannedFile] = []
+    missed: list[Missed] = []
     for task, (_, here) in zip(tasks, parts, strict=True):
-        planned += plan_partition(storage, context, task, chosen(rows, here, request), outcome)
+        planned += plan_partition(storage, context, task, chosen(rows, here, request), outcome, missed)
     put_markers(storage, context.instant, attempt, [(file.path, file.kind) for file in planned])
     with storage.batch() as puts:
         stats = [file.write(puts) for file in planned]
     _refuse_late(storage, context, stats)
     rejected = stage_rejects(storage, context.config, context.instant, token, outcome)
-    return stats, [path for path, _ in parts], rejected, times_brought(rows, context.config)
+    return TaskDone(stats, [path for path, _ in parts], rejected, times_brought(rows, context.config), missed)
 
 
 def _with_coded_paths(rows: pa.Table) -> pa.Table:

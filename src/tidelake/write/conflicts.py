@@ -3,10 +3,9 @@
 Per file group, as Apache Hudi: two writes that change one file group conflict, except that a compaction never conflicts
 with log appends, since logs completed after its request lie on top of it (unless they bring a key back that the new base
 file no longer has: others would not find it there). A write that replaces whole partitions conflicts
-with every write into them, and an upsert that brings new rows into a partition with every write that replaced it: what
-the upsert looked up elsewhere, and dropped for it (a delete that found nothing), was true before the other one only, and
-its rows would be true after it only. Inserted keys are compared with the keys of base files that appeared meanwhile, so
-that one new key never becomes two rows.
+with every write into them. What an upsert looked for and did not find must still not be there: the keys that it inserts,
+so that one new key never becomes two rows, and those whose deletes it dropped, are compared with the keys of base files
+that appeared meanwhile.
 """
 
 from __future__ import annotations
@@ -31,17 +30,15 @@ SERVICES = frozenset({"COMPACT", "LOG_COMPACT"})
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What a write touches: file groups it changes or retires, partitions it replaces whole, partitions it inserts into."""
+    """What a write touches: file groups it changes or retires, partitions it replaces whole, and where it missed keys."""
 
     groups: frozenset[tuple[str, str]]
     replaced_partitions: frozenset[str] = frozenset()
-    inserted_partitions: frozenset[str] = frozenset()
+    missed_partitions: frozenset[str] = frozenset()
     is_bucketed: bool = False
     replaces_all: bool = False
-    upserted_partitions: frozenset[str] = frozenset()
-    """Partitions that get new rows, in new base files, from a write that looked keys up."""
-    inserts_anywhere: bool = False
-    """Whether a key that it inserts may not be in any partition (a global index), not in its own alone."""
+    missed_anywhere: bool = False
+    """Whether a key that it missed may not be in any partition (a global index), not in its own alone."""
 
     def group(self, partition_path: str | None, file_id: str | None) -> tuple[str, str]:
         """What stands for a file group: its id, or, where hashes make groups, its bucket's number."""
@@ -52,8 +49,8 @@ class Footprint:
 class KeyChecks:
     """Of a base file that others made meanwhile: a key that keeps this write from being true, if there is one."""
 
-    inserted: Callable[[WriteStat], str | None] = lambda _: None
-    """Of a write: a key that this one inserts, too."""
+    missed: Callable[[WriteStat], str | None] = lambda _: None
+    """Of a write: a key that this one looked for and did not find, in words."""
     revived: Callable[[WriteStat], str | None] = lambda _: None
     """Of a compaction: a key that this write logs for its group, and that it no longer has."""
 
@@ -164,27 +161,18 @@ def _check_completed(footprint: Footprint, instant: Instant, commit: CommitMetad
             raise _conflict(instant, commit, f"wrote into the partition {group[0]!r} that this write replaces")
         if commit.operation_type == "CLUSTER":
             continue  # its keys are those of files that are looked at themselves
-        is_watched = footprint.inserts_anywhere or group[0] in footprint.inserted_partitions
+        is_watched = footprint.missed_anywhere or group[0] in footprint.missed_partitions
         if is_watched and is_base(stat):
-            key = keys.inserted(stat)
+            key = keys.missed(stat)
             if key is not None:
-                raise _conflict(instant, commit, f"inserted the key {key!r} that this write inserts too")
+                raise _conflict(
+                    instant, commit, f"inserted {key}, that this write inserts too, or did not find to delete"
+                )
     if isinstance(commit, ReplaceCommitMetadata):
-        _check_emptied(footprint, instant, commit)
         for partition, file_ids in (commit.partition_to_replace_file_ids or {}).items():
             for file_id in file_ids:
                 if footprint.group(partition, file_id) in footprint.groups:
                     raise _conflict(instant, commit, f"retired the file group {file_id} of partition {partition!r}")
-
-
-def _check_emptied(footprint: Footprint, instant: Instant, commit: ReplaceCommitMetadata) -> None:
-    if commit.operation_type == "CLUSTER":
-        return
-    emptied = {*(commit.partition_to_replace_file_ids or {}), *(stat.partition_path or "" for stat in commit.stats)}
-    if commit.operation_type == "INSERT_OVERWRITE_TABLE":
-        emptied |= footprint.upserted_partitions
-    for partition in sorted(emptied & footprint.upserted_partitions):
-        raise _conflict(instant, commit, f"replaced the partition {partition!r} that this write brings rows into")
 
 
 def clustered_groups(timeline: Timeline, reader: TimelineReader) -> dict[tuple[str, str], str]:

@@ -38,9 +38,10 @@ from tidelake.write.conflicts import Footprint, KeyChecks, clustered_groups, is_
 from tidelake.write.context import FileOptions, WriteContext
 from tidelake.write.event_time import TimesBrought, times_brought
 from tidelake.write.files import event_bounds, open_markers, put_markers
-from tidelake.write.lookup import revived_key, slice_of, with_unsettled
+from tidelake.write.lookup import revived_key, with_unsettled
+from tidelake.write.missed import Missed, key_check
 from tidelake.write.moves import route
-from tidelake.write.partition import PartitionTask, PlannedFile, has_any_key, places_of, plan_partition, stored_keys
+from tidelake.write.partition import PartitionTask, PlannedFile, places_of, plan_partition
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare, refuse_unfit, to_arrow
 from tidelake.write.rejects import Rejected, publish_rejects, stage_rejects
 from tidelake.write.rows import HASH, KEY, PATH, PLACE, Chosen, in_one, key_order
@@ -60,7 +61,6 @@ OPERATIONS = {
 }
 DEDUPLICATED = frozenset({"upsert", "insert_overwrite", "insert_overwrite_table"})
 LOOKED_UP = frozenset({"upsert", "delete", "delete_unconditional"})
-NOTHING_REJECTED = Rejected()
 ARRANGED_BYTES = 256 * MIB
 """Up to so many bytes, rows are copied at once in the order of their files; more are copied file by file."""
 _TINY_ROWS = 1_000
@@ -228,10 +228,11 @@ def _write(
     if request.operation in LOOKED_UP and _is_logged(source.config) and rows.nbytes <= ARRANGED_BYTES:
         rows, numbers = arranged(storage, context, tasks, rows, numbers)
     request = with_incoming(context, request, rows)
-    stats = _run(storage, context, tasks, [partial(chosen, rows, here, request) for here in numbers], outcome)
+    missed: list[Missed] = []
+    stats = _run(storage, context, tasks, [partial(chosen, rows, here, request) for here in numbers], outcome, missed)
     rejected = stage_rejects(storage, context.config, context.instant, "0", outcome)
     replaced = {p: tuple(s.file_id for s in found) for p, found in slices.items() if found} if replacing else {}
-    return finish(storage, transaction, context, request, stats, replaced, rejected)
+    return finish(storage, transaction, context, request, stats, replaced, rejected, missed)
 
 
 def finish(
@@ -241,25 +242,25 @@ def finish(
     request: WriteRequest,
     stats: tuple[WriteStat, ...],
     replaced: Mapping[str, tuple[str, ...]],
-    rejected: Rejected = NOTHING_REJECTED,
+    rejected: Rejected,
+    missed: Sequence[Missed],
 ) -> Commit:
     """Commit what the tasks wrote."""
     current().stage("commit")
     bucketed = context.buckets is not None
-    based = [stat for stat in stats if is_base(stat)] if request.operation == "upsert" else []
-    fresh = [] if bucketed else based
+    fresh = [stat for stat in stats if is_base(stat)] if request.operation == "upsert" and not bucketed else []
     touched = [(stat.partition_path or "", stat.file_id or "") for stat in stats if bucketed or not is_new_base(stat)]
-    inserted = frozenset(stat.partition_path or "" for stat in fresh)
+    touched += [group for each in missed for group in each.groups]
+    watched = [*(stat.partition_path or "" for stat in fresh), *(each.partition_path for each in missed)]
     replacing = request.operation in REPLACING
     footprint = replace(
         footprint_of(touched, replaced, bucketed),
         replaced_partitions=frozenset([*replaced, *(s.partition_path or "" for s in stats)] if replacing else []),
-        inserted_partitions=inserted,
-        upserted_partitions=frozenset(stat.partition_path or "" for stat in based),
+        missed_partitions=frozenset(watched),
         replaces_all=request.operation == "insert_overwrite_table",
-        inserts_anywhere=context.config.is_global and bool(fresh),
+        missed_anywhere=context.config.is_global and bool(watched),
     )
-    checks = KeyChecks(inserted=_key_check(storage, fresh, context.config.is_global))
+    checks = KeyChecks(missed=key_check(storage, fresh, missed, context.config.is_global))
     if request.operation == "upsert" and not bucketed:
         checks = replace(checks, revived=revived_key(storage, context, stats))
     extra = {**extra_metadata(context, request), **rejected.metadata}
@@ -274,6 +275,7 @@ def _run(
     tasks: list[PartitionTask],
     parts: list[Callable[[], Chosen]],
     outcome: Outcome,
+    missed: list[Missed],
 ) -> tuple[WriteStat, ...]:
     """Plan every partition's files, name them in one marker file, and write them; side by side on threads."""
     open_markers(storage, context.instant)
@@ -282,7 +284,7 @@ def _run(
     shown.stage("look up partitions", len(tasks))
     with ThreadPoolExecutor(cores) as pool:
         plans = pool.map(
-            lambda task, part: shown.step(plan_partition(storage, context, task, part(), outcome)), tasks, parts
+            lambda task, part: shown.step(plan_partition(storage, context, task, part(), outcome, missed)), tasks, parts
         )
         files = [file for of_partition in plans for file in of_partition]
     put_markers(storage, context.instant, 0, [(file.path, file.kind) for file in files])
@@ -410,17 +412,3 @@ def extra_metadata(context: WriteContext, request: WriteRequest) -> dict[str, st
         told.update(zip((INCOMING_MIN_KEY, INCOMING_MAX_KEY), map(str, request.incoming), strict=True))
     told |= encode_incoming(request.incoming_times)
     return {**request.extra_metadata, **told, "schema": context.schema_text, WRITER_KEY: context.instant}
-
-
-def _key_check(storage: Storage, fresh: Sequence[WriteStat], is_global: bool) -> Callable[[WriteStat], str | None]:
-    """Whether a base file that appeared meanwhile has a key that we insert too; ours are read from our own files."""
-
-    def has_inserted_key(stat: WriteStat) -> str | None:
-        for own in fresh:
-            if is_global or own.partition_path == stat.partition_path:
-                shared = has_any_key(storage, [slice_of(stat)], stored_keys(storage, slice_of(own)))
-                if shared is not None:
-                    return shared
-        return None
-
-    return has_inserted_key

@@ -10,7 +10,7 @@ small groups first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidelake import index
 from tidelake.config import TableType
 from tidelake.errors import InternalError, UnsupportedError
 from tidelake.filegroup import BaseFile, FileSlice
@@ -27,7 +26,7 @@ from tidelake.format.names import BaseFileName, LogFileName
 from tidelake.index import bucket_file_id, bucket_numbers, bucket_of, keep_keys, value_text
 from tidelake.merge import Outcome, deleted_rows, merge_records, records_of
 from tidelake.query import read_base
-from tidelake.schema import FILE_NAME, RECORD_KEY, with_meta
+from tidelake.schema import FILE_NAME, with_meta
 from tidelake.storage import Puts, Storage
 from tidelake.write.blanks import refuse_older_than_blanked
 from tidelake.write.context import WriteContext
@@ -35,6 +34,7 @@ from tidelake.write.deletes import delete_entries
 from tidelake.write.files import ensure_partition, join, write_base, write_log
 from tidelake.write.log_sizes import LogPart, log_parts
 from tidelake.write.lookup import locate
+from tidelake.write.missed import Missed
 from tidelake.write.rows import GONE, HASH, KEY, PLACE, Chosen, stored_rows
 from tidelake.write.settle import settled
 
@@ -74,29 +74,49 @@ class PlannedFile:
 
 
 def plan_partition(
-    storage: Storage, context: WriteContext, task: PartitionTask, rows: Chosen, outcome: Outcome | None = None
+    storage: Storage,
+    context: WriteContext,
+    task: PartitionTask,
+    rows: Chosen,
+    outcome: Outcome,
+    missed: list[Missed],
 ) -> list[PlannedFile]:
-    """Which files the rows (with their helper columns) of one partition become; ``outcome`` is told what is rejected."""
+    """Which files the rows (with their helper columns) of one partition become.
+
+    ``outcome`` is told what is rejected, and ``missed`` which deletes are dropped because nothing has their keys.
+    """
     if not task.slices:
         ensure_partition(storage, task.path, context.instant)
     if context.config.is_exact:
         return _log_all(storage, context, task, rows)
     is_rewritten = context.config.table_type is TableType.COPY_ON_WRITE
-    told = outcome or Outcome()
-    change = partial(_rewrite, outcome=told) if is_rewritten else _append
+    change = partial(_rewrite, outcome=outcome) if is_rewritten else _append
     if context.has_clocks and task.operation in ("upsert", "overwrite"):
         is_new = task.operation == "overwrite"
         places = np.full(len(rows), -1, dtype=np.int64) if is_new else places_of(storage, context, task, rows)
-        rows, places = settled(storage, context, task.path, task.slices, rows, places, told)
+        _note_missed(context, task, rows, places, missed)
+        rows, places = settled(storage, context, task.path, task.slices, rows, places, outcome)
         return _new_groups(storage, context, task, rows) if is_new else change(storage, context, task, rows, places)
-    if context.buckets is not None and task.operation != "overwrite":
-        return change(storage, context, task, rows, places_of(storage, context, task, rows))
-    if task.operation in ("insert", "bulk_insert", "overwrite"):
+    if task.operation == "overwrite" or (context.buckets is None and task.operation in ("insert", "bulk_insert")):
         alive = rows.pick(np.flatnonzero(~_deleted(rows, context)))
         if task.operation == "insert" and is_rewritten:
             return change(storage, context, task, alive, np.full(len(alive), -1, dtype=np.int64))
         return _new_groups(storage, context, task, alive)
-    return change(storage, context, task, rows, places_of(storage, context, task, rows))
+    places = places_of(storage, context, task, rows)
+    _note_missed(context, task, rows, places, missed)
+    return change(storage, context, task, rows, places)
+
+
+def _note_missed(
+    context: WriteContext, task: PartitionTask, rows: Chosen, places: npt.NDArray[np.int64], missed: list[Missed]
+) -> None:
+    if task.operation != "upsert":
+        return
+    gone = np.flatnonzero((places < 0) & _deleted(rows, context))
+    if len(gone):
+        dropped = rows.pick(gone)
+        buckets = None if context.buckets is None else _bucket_numbers(context, dropped)
+        missed.append(Missed.of(task.path, dropped.column(KEY), buckets))
 
 
 def places_of(storage: Storage, context: WriteContext, task: PartitionTask, rows: Chosen) -> npt.NDArray[np.int64]:
@@ -346,19 +366,3 @@ def _renamed(batches: Iterator[pa.RecordBatch], name: str) -> list[pa.RecordBatc
 
 def _task_number(task: PartitionTask) -> int:
     return int(task.token.partition("-")[0])
-
-
-def has_any_key(storage: Storage, slices: Sequence[FileSlice], keys: pa.Array) -> str | None:
-    """A key of these that one of the slices has, if there is one."""
-    places = index.locate(storage, slices, keys)
-    found = np.flatnonzero(places >= 0)
-    return str(keys[int(found[0])].as_py()) if len(found) else None
-
-
-def stored_keys(storage: Storage, file_slice: FileSlice) -> pa.Array:
-    """The keys of a slice's base file."""
-    if file_slice.base is None:
-        raise InternalError("a slice without a base file has no stored keys")
-    schema = pa.schema([pa.field(RECORD_KEY, pa.string())])
-    batches = read_base(storage, file_slice.base, schema)
-    return pa.Table.from_batches(batches, schema).column(RECORD_KEY).combine_chunks()

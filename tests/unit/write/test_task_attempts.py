@@ -33,14 +33,19 @@ def twice(token_of: Callable[[int], str]) -> Callable[..., Any]:
     """A run of tasks in which each has two attempts: the second is done first, and reported."""
 
     def run(
-        storage: Any, context: Any, tasks: list[PartitionTask], parts: list[Callable[[], Any]], outcome: Any
+        storage: Any,
+        context: Any,
+        tasks: list[PartitionTask],
+        parts: list[Callable[[], Any]],
+        outcome: Any,
+        missed: Any,
     ) -> tuple[Any, ...]:
         open_markers(storage, context.instant)
         stats = []
         for number, (task, part) in enumerate(zip(tasks, parts, strict=True)):
             attempts = [replace(task, token=f"{number}-0-{token_of(attempt)}") for attempt in range(2)]
-            late = plan_partition(storage, context, attempts[0], part())
-            done = plan_partition(storage, context, attempts[1], part())
+            late = plan_partition(storage, context, attempts[0], part(), outcome, missed)
+            done = plan_partition(storage, context, attempts[1], part(), outcome, missed)
             for attempt, planned in enumerate((late, done)):
                 put_markers(storage, context.instant, 2 * number + attempt, [(f.path, f.kind) for f in planned])
             stats += [file.write(storage) for file in done]
@@ -85,13 +90,18 @@ def test_task_attempt_that_writes_after_the_commit_and_dies_is_cleared_up_by_the
     late: list[Callable[[], None]] = []
 
     def run(
-        storage: Any, context: Any, tasks: list[PartitionTask], parts: list[Callable[[], Any]], outcome: Any
+        storage: Any,
+        context: Any,
+        tasks: list[PartitionTask],
+        parts: list[Callable[[], Any]],
+        outcome: Any,
+        missed: Any,
     ) -> tuple[Any, ...]:
         open_markers(storage, context.instant)
         done = []
         for number, (task, part) in enumerate(zip(tasks, parts, strict=True)):
-            double = plan_partition(storage, context, replace(task, token=f"{number}-0-9"), part())
-            done += plan_partition(storage, context, task, part())
+            double = plan_partition(storage, context, replace(task, token=f"{number}-0-9"), part(), outcome, missed)
+            done += plan_partition(storage, context, task, part(), outcome, missed)
 
             def write_late(number: int = number, files: Any = double) -> None:
                 put_markers(storage, context.instant, 100 + number, [(f.path, f.kind) for f in files])

@@ -246,24 +246,44 @@ def test_two_writers_filter_delete_after_a_change_since_its_scan_is_told() -> No
     assert (1, "kept", 1, None) in state(storage)
 
 
+def batch(*entries: tuple[int, str, bool]) -> pa.Table:
+    gone = pa.array([is_gone for *_, is_gone in entries])
+    return rows(*((id, name, 5) for id, name, _ in entries)).append_column("_hoodie_is_deleted", gone)
+
+
+DROPPED: dict[str, tuple[Write, Write]] = {
+    "overwrite": (
+        lambda t: t.upsert(batch((4, "new", False), (9, "gone", True))),
+        lambda t: t.insert_overwrite(batch((9, "other", False), (6, "other", False))),
+    ),
+    "upsert": (
+        lambda t: t.upsert(batch((4, "new", False), (9, "gone", True))),
+        lambda t: t.upsert(batch((9, "new", False), (4, "gone", True))),
+    ),
+    "too many to name": (
+        lambda t: t.upsert(batch((4, "new", False), *((9 + 2 * n, "gone", True) for n in range(4)))),
+        lambda t: t.upsert(batch((11, "new", False), (4, "gone", True))),
+    ),
+}
+"""A delete that finds nothing is true before the other's insert only, and the other's before this one's."""
+
+
 @pytest.mark.parametrize("options", [{}, {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "7"}])
 @pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
-def test_upsert_that_dropped_a_delete_around_an_overwrite_is_before_or_after_it(
-    table_type: str, options: dict[str, str]
+@pytest.mark.parametrize("name", DROPPED)
+def test_writes_that_drop_deletes_of_what_the_other_inserts_have_an_order(
+    name: str, table_type: str, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A delete that found nothing is true before the other's insert only, a row in a partition it emptied only after."""
-    schema = "id bigint, name string, ts bigint, day string, _hoodie_is_deleted boolean"
-
-    def batch(*entries: tuple[int, str, bool]) -> pa.Table:
-        gone = pa.array([is_gone for *_, is_gone in entries])
-        return rows(*((id, name, 5) for id, name, _ in entries)).append_column("_hoodie_is_deleted", gone)
+    """One whole write within the other, at every storage operation: one after the other, or one is told and done again."""
+    monkeypatch.setattr("tidelake.write.missed.MOST_KEYS", 3)
+    outer, inner = DROPPED[name]
 
     def begin() -> tuple[MemoryStorage, ManualClock]:
         clock = ManualClock(seed=1)
         storage = MemoryStorage(clock=clock)
         tl.create_table(
             "memory",
-            schema,
+            "id bigint, name string, ts bigint, day string, _hoodie_is_deleted boolean",
             name="two",
             record_key="id",
             partition_by="day",
@@ -274,12 +294,6 @@ def test_upsert_that_dropped_a_delete_around_an_overwrite_is_before_or_after_it(
             clock=clock,
         ).upsert(batch((2, "two", False), (3, "three", False)))
         return storage, clock
-
-    def outer(table: tl.Table) -> object:
-        return table.upsert(batch((4, "new", False), (9, "gone", True)))
-
-    def inner(table: tl.Table) -> object:
-        return table.insert_overwrite(batch((9, "other", False), (6, "other", False)))
 
     orders = []
     for first, second in ((outer, inner), (inner, outer)):

@@ -1,0 +1,89 @@
+"""Deletes that found nothing: they leave no trace in files, and are true only as long as nobody inserts their keys.
+
+A write that drops one says which key it was, so that its commit can see whether another write has brought the key
+meanwhile. Without that, two upserts of which each inserts what the other deletes would both stand, and in no order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidelake import index
+from tidelake.errors import InternalError
+from tidelake.filegroup import FileSlice
+from tidelake.format.commit_metadata import WriteStat
+from tidelake.index import bucket_file_id
+from tidelake.query import read_base
+from tidelake.schema import RECORD_KEY
+from tidelake.storage import Storage
+from tidelake.write.lookup import slice_of
+
+MOST_KEYS = 10_000
+"""So many keys a task hands over at most; of more than that, whatever appears in the partition counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """The keys of one partition whose deletes were dropped; None: too many to name. Of a bucketed table, the buckets."""
+
+    partition_path: str
+    keys: pa.Array | None
+    buckets: tuple[int, ...] = ()
+
+    @staticmethod
+    def of(partition_path: str, keys: pa.Array, buckets: npt.NDArray[np.int64] | None) -> Missed:
+        """Those of a task."""
+        if buckets is not None:
+            return Missed(partition_path, None, tuple(np.unique(buckets).tolist()))
+        return Missed(partition_path, keys if len(keys) <= MOST_KEYS else None)
+
+    @property
+    def groups(self) -> list[tuple[str, str]]:
+        """The file groups that are not there and must not be, by partition and the beginning of the id."""
+        return [(self.partition_path, bucket_file_id(number, "")) for number in self.buckets]
+
+
+def key_check(
+    storage: Storage, fresh: Sequence[WriteStat], missed: Sequence[Missed], is_global: bool
+) -> Callable[[WriteStat], str | None]:
+    """Whether a base file that appeared meanwhile has a key that this write looked for and did not find, in words.
+
+    These are the keys that it inserts, which are read from its own new files (``fresh``), and those in ``missed``.
+    """
+
+    def found(stat: WriteStat) -> str | None:
+        for path, keys in _keys(storage, fresh, missed):
+            if not is_global and path != stat.partition_path:
+                continue
+            if keys is None:
+                return f"rows into the partition {path!r}"
+            places = np.flatnonzero(index.locate(storage, [slice_of(stat)], keys) >= 0)
+            if len(places):
+                return f"the key {keys[int(places[0])].as_py()!r}"
+        return None
+
+    return found
+
+
+def _keys(
+    storage: Storage, fresh: Sequence[WriteStat], missed: Sequence[Missed]
+) -> Iterator[tuple[str, pa.Array | None]]:
+    for each in missed:
+        if not each.buckets:
+            yield each.partition_path, each.keys
+    for own in fresh:
+        yield own.partition_path or "", _stored_keys(storage, slice_of(own))
+
+
+def _stored_keys(storage: Storage, file_slice: FileSlice) -> pa.Array:
+    """The keys of a slice's base file."""
+    if file_slice.base is None:
+        raise InternalError("a slice without a base file has no stored keys")
+    schema = pa.schema([pa.field(RECORD_KEY, pa.string())])
+    batches = read_base(storage, file_slice.base, schema)
+    return pa.Table.from_batches(batches, schema).column(RECORD_KEY).combine_chunks()
