@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidelake.errors import InvalidError, UnsupportedError
-from tidelake.merge.ordering import WRAPPERS_OF, comparable, type_family, wrapper_field
+from tidelake.merge.ordering import WRAPPERS_OF, comparable, timestamps_of, type_family, wrapper_field
 
-_NARROWER = {"int64": ("int",), "double": ("float",)}
+_NARROWER = {"int64": ("int",), "float": ("int", "long"), "double": ("int", "long", "float")}
 WIDEST = 2**62
 _COMPARABLE = frozenset({"int32", "int64", "float", "double", "string", "date32", "time", "timestamp", "decimal"})
 
@@ -52,22 +52,27 @@ def clock_default(column: str, text: str, kind: pa.DataType) -> pa.Scalar:
         raise InvalidError(f"the default {text!r} of the column {column!r} is no {kind}", value=column) from error
 
 
-def delete_clocks(wrappers: pa.StructArray, kinds: tuple[pa.DataType, ...]) -> list[pa.Array]:
-    """The event times that the deletes of a block carry, of their columns' types; null where one has none."""
+def delete_clocks(
+    wrappers: pa.StructArray, kinds: tuple[pa.DataType, ...], written: tuple[pa.DataType, ...] | None = None
+) -> list[pa.Array]:
+    """The event times that the deletes of a block carry, of their columns' types; null where one has none.
+
+    ``written`` are the types that the columns had when the block was written.
+    """
     count = len(wrappers)
     lists = wrapper_field(wrappers, "array")
     fits = np.asarray(pc.fill_null(pc.equal(pc.list_value_length(lists), len(kinds)), False))
     items = lists.filter(pa.array(fits)).flatten()
     columns = []
-    for position, kind in enumerate(kinds):
-        typed = _typed(items.take(pa.array(np.arange(position, len(items), len(kinds)))), kind)
+    for position, (kind, was) in enumerate(zip(kinds, written or kinds, strict=True)):
+        typed = _typed(items.take(pa.array(np.arange(position, len(items), len(kinds)))), kind, was)
         spread = np.full(count, -1, dtype=np.int64)
         spread[fits] = np.arange(len(typed))
         columns.append(typed.take(pa.array(spread, mask=spread < 0)))
     return columns
 
 
-def _typed(items: pa.StructArray, kind: pa.DataType) -> pa.Array:
+def _typed(items: pa.StructArray, kind: pa.DataType, was: pa.DataType) -> pa.Array:
     values = pa.nulls(len(items), kind)
     family = type_family(kind)
     # A column that was widened has deletes of its old type.
@@ -77,5 +82,9 @@ def _typed(items: pa.StructArray, kind: pa.DataType) -> pa.Array:
             continue
         if name == "timestamp_micros":
             column = pc.cast(column, pa.timestamp("us", kind.tz))
+        elif family == "timestamp":
+            column = timestamps_of(column, kind, was)
+        elif family == "time":
+            column = pc.cast(column, pa.time64("us"))
         values = pc.coalesce(pc.cast(column, kind, safe=False), values)
     return values

@@ -28,7 +28,7 @@ from tidelake.format.avro_arrow import arrow_schema
 from tidelake.format.avro_data import decode_avro_block
 from tidelake.format.avro_schema import parse_record
 from tidelake.format.delete_block import decode_deletes
-from tidelake.format.log_block import BlockType, LogBlock, read_blocks
+from tidelake.format.log_block import BlockType, HeaderKey, LogBlock, read_blocks
 from tidelake.merge.arrays import Mask, Places
 from tidelake.merge.clock_values import clock_values, delete_clocks
 from tidelake.merge.keys import record_keys
@@ -225,21 +225,29 @@ class _Builder:
         spec = self._spec
         count = len(deletes)
         if spec.clocks is not None:
-            self._add_clocked(deletes, block.instant_time)
+            self._add_clocked(deletes, block)
             return
         ordering: list[pa.Array] = []
         unconditional = np.ones(count, dtype=np.bool_)
         if spec.is_event_time:
-            ordering, unconditional = delete_ordering(pc.struct_field(deletes, "ordering"), spec.ordering_types)
+            wrappers = pc.struct_field(deletes, "ordering")
+            ordering, unconditional = delete_ordering(wrappers, spec.ordering_types, self._written_types(block))
         rows = np.full(count, -1, dtype=np.int64)
         kind = np.full(count, BLOCK_DELETE, dtype=np.int8)
         self._append(pc.struct_field(deletes, "key"), rows, kind, unconditional, -1, ordering)
 
-    def _add_clocked(self, deletes: pa.StructArray, instant: str) -> None:
+    def _written_types(self, block: LogBlock) -> tuple[pa.DataType, ...]:
+        """The types that the ordering fields had when a block was written, as far as it says."""
+        text = block.headers.get(HeaderKey.SCHEMA)
+        was = {} if not text else _types_of(text)
+        fields = zip(self._spec.ordering_fields, self._spec.ordering_types, strict=True)
+        return tuple(was.get(name, kind) for name, kind in fields)
+
+    def _add_clocked(self, deletes: pa.StructArray, block: LogBlock) -> None:
         """Deletes with several event times, which a merged row may take over: each gets a row of its own."""
-        spec, schema, count = self._spec, self._context.schema, len(deletes)
+        spec, schema, count, instant = self._spec, self._context.schema, len(deletes), block.instant_time
         keys = pc.struct_field(deletes, "key")
-        clocks = delete_clocks(pc.struct_field(deletes, "ordering"), spec.ordering_types)
+        clocks = delete_clocks(pc.struct_field(deletes, "ordering"), spec.ordering_types, self._written_types(block))
         numbers = pc.cast(pa.array(np.arange(count)), pa.string())
         known = {
             RECORD_KEY: keys,
@@ -294,6 +302,12 @@ def _columns_of(schema_text: str) -> tuple[frozenset[str], frozenset[str], froze
     schema = arrow_schema(parse_record(schema_text))
     plain = without_meta(schema)
     return frozenset(schema.names), column_paths(plain), column_types(plain)
+
+
+@lru_cache(maxsize=256)
+def _types_of(schema_text: str) -> Mapping[str, pa.DataType]:
+    """The types of a block's columns."""
+    return {field.name: field.type for field in arrow_schema(parse_record(schema_text))}
 
 
 def _decode_parquet(content: bytes | memoryview, columns: list[str]) -> pa.RecordBatch:

@@ -63,6 +63,8 @@ def comparable(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Arra
         return _total_order(pc.cast(array, pa.float64()))
     if family in ("int32", "date32"):
         return pc.cast(pc.fill_null(pc.cast(array, pa.int32()), 0), pa.int64())
+    if pa.types.is_time32(kind):
+        array = pc.cast(array, pa.int32())
     return pc.cast(array, pa.int64())
 
 
@@ -77,7 +79,7 @@ def typed_values(column: pa.Array, kind: pa.DataType) -> pa.Array:
         bits = np.asarray(pc.fill_null(column, 0))
         numbers = np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits).view(np.float64)
         return pc.cast(pa.array(numbers, mask=np.asarray(column.is_null())), kind)
-    if pa.types.is_date32(kind):
+    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
         column = pc.cast(column, pa.int32())
     return pc.cast(column, kind)
 
@@ -100,30 +102,35 @@ def _total_order(array: pa.Array) -> pa.Array:
     return pa.array(ordered, mask=~valid)
 
 
-def delete_ordering(wrappers: pa.StructArray, kinds: tuple[pa.DataType, ...]) -> tuple[list[pa.Array], Mask]:
+def delete_ordering(
+    wrappers: pa.StructArray, kinds: tuple[pa.DataType, ...], written: tuple[pa.DataType, ...] | None = None
+) -> tuple[list[pa.Array], Mask]:
     """The ordering values of a delete block in comparable form, and which of its deletes are unconditional.
 
     Unconditional is a delete without a value, with Hudi's default (int 0), or with a value of another class than the
-    column's, which Apache Hudi does not compare.
+    column's, which Apache Hudi does not compare. ``written`` are the columns' types as they were when the block was
+    written: the numbers of a timestamp are of its unit then.
     """
     count = len(wrappers)
     if len(kinds) != 1:
-        return _tuple_ordering(wrappers, kinds)
-    (kind,) = kinds
+        return _tuple_ordering(wrappers, kinds, written or kinds)
+    (kind,), (was,) = kinds, written or kinds
     unconditional = np.ones(count, dtype=np.bool_)
     values = pa.nulls(count, comparable_type(kind))
     for name in WRAPPERS_OF[type_family(kind)]:
         column = wrapper_field(wrappers, name)
         filled = np.asarray(column.is_valid())
         if filled.any():
-            values = pc.if_else(pa.array(filled), _as_comparable(column, name, kind), values)
+            values = pc.if_else(pa.array(filled), _as_comparable(column, name, kind, was), values)
             unconditional &= ~filled
     ints = wrapper_field(wrappers, "int")
     unconditional |= np.asarray(pc.fill_null(pc.equal(ints, 0), False))
     return [values], unconditional
 
 
-def _tuple_ordering(wrappers: pa.StructArray, kinds: tuple[pa.DataType, ...]) -> tuple[list[pa.Array], Mask]:
+def _tuple_ordering(
+    wrappers: pa.StructArray, kinds: tuple[pa.DataType, ...], written: tuple[pa.DataType, ...]
+) -> tuple[list[pa.Array], Mask]:
     count = len(wrappers)
     lists = wrapper_field(wrappers, "array")
     fits = np.asarray(pc.fill_null(pc.equal(pc.list_value_length(lists), len(kinds)), False))
@@ -131,10 +138,10 @@ def _tuple_ordering(wrappers: pa.StructArray, kinds: tuple[pa.DataType, ...]) ->
     columns: list[pa.Array] = []
     whole = pc.if_else(pa.array(fits), lists, pa.nulls(count, lists.type))
     items = whole.flatten()
-    for position, kind in enumerate(kinds):
+    for position, (kind, was) in enumerate(zip(kinds, written, strict=True)):
         at = pa.array(np.arange(position, len(items), len(kinds)))
         part, foreign = (
-            delete_ordering(items.take(at), (kind,)) if len(at) else ([pa.nulls(0, comparable_type(kind))], None)
+            delete_ordering(items.take(at), (kind,), (was,)) if len(at) else ([pa.nulls(0, comparable_type(kind))], None)
         )
         spread = np.full(count, -1, dtype=np.int64)
         spread[fits] = np.arange(len(at))
@@ -152,7 +159,9 @@ def wrapper_field(wrappers: pa.StructArray, name: str) -> pa.Array:
     return pc.struct_field(wrappers, name)
 
 
-def _as_comparable(column: pa.Array, name: str, kind: pa.DataType) -> pa.Array:
+def _as_comparable(column: pa.Array, name: str, kind: pa.DataType, was: pa.DataType) -> pa.Array:
+    if name == "long" and pa.types.is_timestamp(kind):
+        return pc.cast(timestamps_of(column, kind, was), pa.int64())
     if name == "decimal":
         return pc.cast(column, kind, safe=False)
     if name in ("float", "double"):
@@ -162,6 +171,12 @@ def _as_comparable(column: pa.Array, name: str, kind: pa.DataType) -> pa.Array:
     if name in ("timestamp_micros", "time_micros") and kind.unit == "ms":
         return pc.cast(pc.floor(pc.divide(pc.cast(column, pa.float64()), 1000.0)), pa.int64())
     return pc.cast(column, pa.int64())
+
+
+def timestamps_of(column: pa.Array, kind: pa.DataType, was: pa.DataType) -> pa.Array:
+    """Numbers that were timestamps of another type when they were written, as timestamps of this one."""
+    unit = was.unit if pa.types.is_timestamp(was) else kind.unit
+    return pc.cast(pc.cast(column, pa.timestamp(unit, kind.tz)), kind, safe=False)
 
 
 def is_same_or_newer(new: list[pa.Array], old: list[pa.Array]) -> Mask:

@@ -53,11 +53,20 @@ def _wrapper_of(rows: pa.Table, field: str) -> tuple[str, pa.Array]:
     column = rows.column(field).combine_chunks()
     name = _WRAPPER[type_family(column.type)]
     wanted = DELETE_TYPE.field("ordering").type.field(name).type
+    if pa.types.is_time(column.type):
+        column = pc.cast(column, pa.time64("us"))
     if pa.types.is_timestamp(column.type) or pa.types.is_time(column.type):
         column = pc.cast(column, pa.int64())
     if pa.types.is_date32(column.type):
         column = pc.cast(column, pa.int32())
-    return name, pc.cast(column, wanted)
+    try:
+        return name, pc.cast(column, wanted)
+    except pa.ArrowInvalid as error:
+        raise InvalidError(
+            f"a delete cannot carry the value of {field!r}, of type {column.type}: {error}",
+            value=field,
+            hint="Hudi's deletes hold decimals of at most 15 decimals and 23 digits before them",
+        ) from error
 
 
 def _wrapped(kind: pa.StructType, name: str, column: pa.Array, count: int) -> pa.StructArray:
