@@ -79,6 +79,7 @@ from tidelake.config.service_options import (
     COMPACTION_TARGET_IO_MB,
     INCREMENTAL_SERVICES,
     SERVICE_OPTIONS,
+    checked_service_options,
     is_service_option,
 )
 from tidelake.config.table_config import (
@@ -191,6 +192,7 @@ __all__ = [
     "TableType",
     "UnknownOptionWarning",
     "WriterOptions",
+    "checked_service_options",
     "clean_options",
     "groups_of",
     "is_clock_option",

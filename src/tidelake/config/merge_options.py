@@ -9,7 +9,7 @@ DAY_SECONDS = 86_400
 
 
 def _seconds(text: str) -> int:
-    return duration_ms(text) // 1000
+    return -(-duration_ms(text) // 1000)
 
 
 CLOCKS_ENABLED: Option[bool] = Option(

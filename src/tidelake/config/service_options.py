@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import warnings
+from collections.abc import Mapping
 
 from tidelake._limits import GIB, MIB
 from tidelake.config.clean_options import CLEAN_OPTIONS
 from tidelake.config.event_time_options import EVENT_TIME_OPTIONS
-from tidelake.config.options import Option, choice, true_or_false
+from tidelake.config.options import Option, UnknownOptionWarning, choice, true_or_false
 from tidelake.config.write_options import at_least
 
 
@@ -287,3 +289,13 @@ SERVICE_OPTIONS: tuple[Option[bool] | Option[str] | Option[int] | Option[tuple[s
 def is_service_option(key: str) -> bool:
     """Whether an option is one of a table service."""
     return any(key in (option.key, *option.aliases) for option in SERVICE_OPTIONS)
+
+
+def checked_service_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Options of one call of a service: a wrong value is refused also where it is not needed, and an unknown name is said."""
+    for option in SERVICE_OPTIONS:
+        option.of(options)
+    for key in options:
+        if key.startswith("hoodie.") and not is_service_option(key):
+            warnings.warn(f"option {key} is none of a table service and is ignored", UnknownOptionWarning, stacklevel=5)
+    return dict(options)

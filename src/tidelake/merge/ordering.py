@@ -141,7 +141,9 @@ def _tuple_ordering(
     for position, (kind, was) in enumerate(zip(kinds, written, strict=True)):
         at = pa.array(np.arange(position, len(items), len(kinds)))
         part, foreign = (
-            delete_ordering(items.take(at), (kind,), (was,)) if len(at) else ([pa.nulls(0, comparable_type(kind))], None)
+            delete_ordering(items.take(at), (kind,), (was,))
+            if len(at)
+            else ([pa.nulls(0, comparable_type(kind))], None)
         )
         spread = np.full(count, -1, dtype=np.int64)
         spread[fits] = np.arange(len(at))

@@ -91,7 +91,9 @@ def explain_value(source: TableSource, key: object, column: str) -> Explanation:
             table=source.config.name,
         )
     text = _key_text(source, plan.schema, key)
-    found = [_versions(source.storage, plan, spec, file_slice, text, column) for file_slice in slices]
+    clocks = source.config.clocks
+    shown_by = spec.ordering_fields if clocks is None else _clocks_of(clocks, column)
+    found = [_versions(source.storage, plan, spec, file_slice, text, column, shown_by) for file_slice in slices]
     versions = tuple(version for versions, _ in found for version in versions)
     shown = [value for _, values in found for value in values]
     return Explanation(text, column, shown[-1] if shown else None, bool(shown), versions)
@@ -112,9 +114,15 @@ def _key_text(source: TableSource, schema: pa.Schema, key: object) -> str:
 
 
 def _versions(
-    storage: Storage, plan: ScanPlan, spec: MergeSpec, file_slice: FileSlice, key: str, column: str
+    storage: Storage,
+    plan: ScanPlan,
+    spec: MergeSpec,
+    file_slice: FileSlice,
+    key: str,
+    column: str,
+    shown_by: tuple[str, ...],
 ) -> tuple[list[ValueVersion], list[object]]:
-    """The versions of one slice, and the value that they give, if they give one."""
+    """The versions of one slice, and the value that they give, if they give one; ``shown_by`` are the column's event times."""
     stored = _stored(storage, plan, file_slice, key)
     logged = read_logs(storage, file_slice.logs, spec, plan.log_context)
     entries = logged.entries.filter(pl.col("key") == key)
@@ -125,7 +133,7 @@ def _versions(
     names = {log.name.instant: log.path for log in file_slice.logs}
     if spec.clocks is not None and entries.height:
         return _clocked(judge(stored, records, spec), stored, records, spec, column, base_file, names)
-    return _whole(stored, records, spec, column, base_file, names)
+    return _whole(stored, records, spec, column, base_file, names, shown_by)
 
 
 def _stored(storage: Storage, plan: ScanPlan, file_slice: FileSlice, key: str) -> pa.RecordBatch | None:
@@ -235,19 +243,21 @@ def _whole(
     column: str,
     base_file: str,
     names: Mapping[str, str],
+    shown_by: tuple[str, ...],
 ) -> tuple[list[ValueVersion], list[object]]:
-    """Tables whose records win whole."""
+    """Tables whose records win whole, also those that were merged when they were written."""
     entries = records.entries.with_row_index("seq")
     order = spec.ordering_fields
     made: list[tuple[ValueVersion, int | None]] = []
     if stored is not None:
         row = stored.to_pylist()[0]
-        times = {name: row[name] for name in order}
+        times = {name: row[name] for name in shown_by if row[name] is not None}
         made.append((ValueVersion(row[column], None, row[COMMIT_TIME], times, False, base_file, ""), None))
     for entry in entries.iter_rows(named=True):
         number = int(entry["row"])
         row = records.rows.slice(number, 1).to_pylist()[0] if number >= 0 else {}
         times = {name: row.get(name, entry[f"o{i}"]) for i, name in enumerate(order)}
+        times = times or {name: row[name] for name in shown_by if row.get(name) is not None}
         born = records.born[entry["block"]]
         is_delete = entry["kind"] != DATA
         shown = None if entry["unconditional"] and entry["kind"] == BLOCK_DELETE else times

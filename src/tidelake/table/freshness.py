@@ -27,6 +27,7 @@ class TableFreshness(TableServices):
 
     def declare_complete(self, event_time: EventTime, *, txn: tuple[str, int] | None = None) -> Commit:
         """Say, in an empty commit, that no event before this time is still to come from an input (``txn``'s application)."""
+        as_epoch_ms(event_time)  # also None is refused: it would declare nothing
         return declare(self._source.storage, self._clock, self._request("upsert", None, txn, event_time))
 
     def wait_complete(self, event_time: EventTime, view: str = "ro", timeout_s: float = 60) -> FreshnessReport:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, overload
 
+from tidelake._clock import utc_from_ms
 from tidelake._progress import progress
 from tidelake.config import (
     CLUSTERING_FILTER,
@@ -17,6 +18,7 @@ from tidelake.config import (
     COMPACTION_STRATEGY,
     EVENT_TIME_POLICY,
     EVENT_TIME_THRESHOLD,
+    checked_service_options,
     clean_options,
 )
 from tidelake.engine import LocalRunner, TaskRunner
@@ -36,6 +38,7 @@ from tidelake.services.runs import RunSummary, runs_of
 from tidelake.services.savepoint import Savepoint, drop_savepoint, list_savepoints, make_savepoint
 from tidelake.services.withdraw import withdraw
 from tidelake.table.handle import TableHandle, names_of, positive
+from tidelake.timeline import as_epoch_ms
 from tidelake.write import (
     Commit,
 )
@@ -55,6 +58,13 @@ class _Named:
 
 _COMPACTION = _Named(COMPACTION_STRATEGY.key, COMPACTION_PARTITIONS.key, "partitions")
 _CLUSTERING = _Named(CLUSTERING_STRATEGY.key, CLUSTERING_PARTITIONS.key, "selected_partitions")
+
+
+def _instant_or_ms(threshold: PointInTime | int) -> str:
+    """A threshold as text; a number that is no instant time is milliseconds since 1970, as event times are elsewhere."""
+    if isinstance(threshold, int) and not isinstance(threshold, bool) and len(str(threshold)) not in (8, 14, 17):
+        return utc_from_ms(as_epoch_ms(threshold)).isoformat(timespec="milliseconds")
+    return str(threshold)
 
 
 class TableServices(TableHandle):
@@ -109,7 +119,7 @@ class TableServices(TableHandle):
         *,
         dry_run: Literal[False] = False,
         strategy: str | Sequence[str] | None = None,
-        threshold: PointInTime | None = None,
+        threshold: PointInTime | int | None = None,
         partitions: Sequence[str] | None = None,
         options: Mapping[str, str] | None = None,
     ) -> Commit | None: ...
@@ -120,7 +130,7 @@ class TableServices(TableHandle):
         *,
         dry_run: bool,
         strategy: str | Sequence[str] | None = None,
-        threshold: PointInTime | None = None,
+        threshold: PointInTime | int | None = None,
         partitions: Sequence[str] | None = None,
         options: Mapping[str, str] | None = None,
     ) -> Commit | ServicePlan | None: ...
@@ -130,7 +140,7 @@ class TableServices(TableHandle):
         *,
         dry_run: bool = False,
         strategy: str | Sequence[str] | None = None,
-        threshold: PointInTime | None = None,
+        threshold: PointInTime | int | None = None,
         partitions: Sequence[str] | None = None,
         options: Mapping[str, str] | None = None,
     ) -> Commit | ServicePlan | None:
@@ -150,7 +160,7 @@ class TableServices(TableHandle):
         self,
         *,
         strategy: str | Sequence[str] | None = None,
-        threshold: PointInTime | None = None,
+        threshold: PointInTime | int | None = None,
         partitions: Sequence[str] | None = None,
         options: Mapping[str, str] | None = None,
     ) -> str | None:
@@ -262,12 +272,13 @@ class TableServices(TableHandle):
         self,
         options: Mapping[str, str] | None,
         strategy: str | Sequence[str] | None,
-        threshold: PointInTime | None,
+        threshold: PointInTime | int | None,
         partitions: Sequence[str] | None,
     ) -> ServiceCall:
         if threshold is None:
             return self._service_call(options, strategy, partitions)
-        given = {**(options or {}), EVENT_TIME_THRESHOLD.key: str(threshold), EVENT_TIME_POLICY.key: "FIXED"}
+        said = _instant_or_ms(threshold)
+        given = {**(options or {}), EVENT_TIME_THRESHOLD.key: said, EVENT_TIME_POLICY.key: "FIXED"}
         call = self._service_call(given, "event_time" if strategy is None else strategy, partitions)
         if not goes_by_event_time(call.config(self._source)):
             raise InvalidError(
@@ -294,7 +305,7 @@ class TableServices(TableHandle):
         partitions: Sequence[str] | None = None,
         named: _Named | None = None,
     ) -> ServiceCall:
-        given = {key: str(value) for key, value in (options or {}).items()}
+        given = checked_service_options({key: str(value) for key, value in (options or {}).items()})
         named = named or _COMPACTION
         if partitions is not None:
             if isinstance(partitions, str):

@@ -9,6 +9,7 @@ from tidelake.timeline.times import (
     format_instant,
     next_instant,
     parse_instant,
+    parse_said,
     previous_instant,
     timeline_zone,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "load_timeline",
     "next_instant",
     "parse_instant",
+    "parse_said",
     "previous_instant",
     "timeline_zone",
 ]

@@ -53,6 +53,14 @@ def parse_instant(instant: str, zone: tzinfo | None) -> int:
     return round(aware.timestamp()) * 1000 + millis
 
 
+def parse_said(instant: str, zone: tzinfo | None) -> int:
+    """The same of digits that a user gave, which are no damage if they are wrong."""
+    try:
+        return parse_instant(instant, zone)
+    except CorruptError as error:
+        raise InvalidError(str(error), value=instant) from None
+
+
 def next_instant(instant: str) -> str:
     """One millisecond later; what is no time of the calendar (Apache Hudi's small times of zeros) counts as a number."""
     try:
@@ -116,7 +124,7 @@ def as_epoch_ms(value: object, zone: tzinfo | None = None) -> int:
         stands_in = timezone.utc if says_zone else zone
         # A second stands for its beginning, as a threshold does, and not for its end, as an instant does.
         said = text + "000" if len(text) == 14 and _DIGITS.fullmatch(text) else value
-        time_ms = parse_instant(as_instant(said, stands_in), stands_in)  # type: ignore[arg-type]
+        time_ms = parse_said(as_instant(said, stands_in), stands_in)  # type: ignore[arg-type]
     if not _FIRST_MS <= time_ms < _END_MS:
         raise InvalidError(
             f"the event time {value!r} is outside the years 1900 to 2200",

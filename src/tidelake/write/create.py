@@ -30,7 +30,7 @@ from tidelake.merge import refuse_loose
 from tidelake.merge.ordering import type_family
 from tidelake.storage import Storage
 from tidelake.write.columns import refuse_bad_columns
-from tidelake.write.create_clocks import clock_properties, is_merge_option, ordering_of
+from tidelake.write.create_clocks import clock_properties, is_merge_option, merge_keys, ordering_of
 from tidelake.write.event_time import check_event_times
 from tidelake.write.rows import refuse_reserved
 
@@ -76,6 +76,7 @@ def create(
 ) -> None:
     """Put the properties of a new table; ``InvalidError`` says what is wrong with them."""
     _check_names(schema, name)
+    options = _well_spelt(options)
     event_time_field = event_time_field or options.get(EVENT_TIME_FIELD)
     ordering_fields = ordering_of(ordering_fields, options)
     _check_columns(schema, record_key, partition_by, ordering_fields, event_time_field, options.get(EVENT_TIME_UNIT))
@@ -97,6 +98,12 @@ def create(
         # If only the answer was lost the table is there, and it is the one that was asked for.
         if not storage.exists(PROPERTIES_FILE) or storage.get(PROPERTIES_FILE) != text:
             raise
+
+
+def _well_spelt(options: Mapping[str, str]) -> dict[str, str]:
+    """The options under the names that a table keeps: case does not count in them."""
+    names = {key.lower(): key for key in (*_STORED_OPTIONS, *merge_keys())}
+    return {names.get(key.lower(), key): str(value) for key, value in options.items()}
 
 
 def _check_names(schema: pa.Schema, name: str) -> None:

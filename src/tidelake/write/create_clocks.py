@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
@@ -18,29 +19,38 @@ from tidelake.config import (
     STRATEGY_IDS,
     TOMBSTONE_RETENTION,
     Clocks,
+    UnknownOptionWarning,
     groups_of,
     is_clock_option,
     is_enabled,
 )
 from tidelake.config.clocks import parse_clocks
-from tidelake.config.merge_options import CLOCKS_ENABLED
+from tidelake.config.merge_options import CLOCKS_ENABLED, DEFAULT_SUFFIX, GROUP_SUFFIX, PAYLOADS_OF_ALL
 from tidelake.errors import InvalidError, OptionError, UnsupportedError
 from tidelake.merge.clock_values import clock_default, refuse_incomparable
 from tidelake.merge.mergers import merger_class
 from tidelake.schema import META_COLUMN_NAMES
 
-ORDERING_ALIASES = ("hoodie.datasource.write.precombine.field", "write.precombine.field")
+ORDERING_ALIASES = (
+    "hoodie.table.ordering.fields",
+    "hoodie.table.precombine.field",
+    "hoodie.datasource.write.precombine.field",
+    "write.precombine.field",
+)
 _OWN = frozenset(option.key for option in MERGE_OPTIONS)
+_MERGE_MODE = "hoodie.record.merge.mode"
+_PLAIN_PAYLOADS = ("OverwriteWithLatestAvroPayload", "DefaultHoodieRecordPayload", "EventTimeAvroPayload")
+"""Payload classes that say what the merge mode says."""
 
 
 def ordering_of(ordering_fields: Sequence[str], options: Mapping[str, str]) -> tuple[str, ...]:
     """The ordering fields that a table gets: as they are given, by an alias, or the single event time of the options."""
-    given = tuple(ordering_fields)
+    given, said = tuple(ordering_fields), "ordering_fields"
     for alias in ORDERING_ALIASES:
         named = tuple(part.strip() for part in str(options.get(alias, "")).split(",") if part.strip())
         if named and given and named != given:
-            raise InvalidError(f"{alias} and ordering_fields name different columns", value=",".join(named))
-        given = given or named
+            raise InvalidError(f"{alias} and {said} name different columns", value=",".join(named))
+        given, said = (given, said) if given or not named else (named, alias)
     fields = CLOCK_FIELDS.of(options)
     if not is_enabled(options) or CLOCK_MODE.of(options) == CUSTOM:
         return given
@@ -48,7 +58,7 @@ def ordering_of(ordering_fields: Sequence[str], options: Mapping[str, str]) -> t
         raise InvalidError(f"several event times are switched on without {CLOCK_FIELDS.key}", value=CLOCK_FIELDS.key)
     if given and given != fields:
         raise InvalidError(
-            f"ordering_fields and {CLOCK_FIELDS.key} exclude each other", value=",".join(given), hint="leave one out"
+            f"{said} and {CLOCK_FIELDS.key} exclude each other", value=",".join(given), hint="leave one out"
         )
     return fields if len(fields) == 1 else ()
 
@@ -68,15 +78,22 @@ def clock_properties(
         {TOMBSTONE_RETENTION.key: str(options[TOMBSTONE_RETENTION.key])} if TOMBSTONE_RETENTION.key in options else {}
     )
     _check_retention(options, table_type, clocks)
+    _warn_of_payloads(options)
     if clocks is None:
+        _warn_of_idle(options)
         return kept
     _check_fields(schema, clocks, record_key, partition_by)
     if clocks.mode == PER_GROUP:
         _check_groups(schema, clocks, groups_of(options), (*record_key, *partition_by))
     if clocks.mode == CUSTOM:
-        merger_class(MERGER.of(options))
+        if clocks.merger is None:
+            raise InvalidError(f"mode {CUSTOM} needs {MERGER.key}", value=MERGER.key, hint="tl.register_merger")
+        merger_class(clocks.merger)
     for column, text in clocks.defaults:
         _known(schema, column, "a default")
+        if column in clocks.fields or column in record_key:
+            what = "record key" if column in record_key else "event time"
+            raise InvalidError(f"the {what} {column!r} has no default: null is none", value=column)
         clock_default(column, text, schema.field(column).type)
     if str(options.get("hoodie.index.type", "SIMPLE")).upper() == "GLOBAL_SIMPLE":
         raise UnsupportedError(
@@ -86,6 +103,7 @@ def clock_properties(
         )
     if str(options.get("hoodie.table.version", "9")) == "8":
         raise InvalidError("several event times need a table of version 9", value="8")
+    _refuse_other_modes(options, clocks)
     kept.update({key: str(value) for key, value in options.items() if key in _OWN or is_clock_option(key)})
     kept |= {CLOCKS_ENABLED.key: "true", CLOCK_MODE.key: clocks.mode}
     if clocks.is_eager and table_type == "COPY_ON_WRITE":
@@ -97,9 +115,14 @@ def clock_properties(
     return kept
 
 
+def merge_keys() -> tuple[str, ...]:
+    """The options of a new table that are of these, but for those that name columns."""
+    return (*_OWN, *ORDERING_ALIASES, *PAYLOAD_KEYS)
+
+
 def is_merge_option(key: str) -> bool:
     """Whether an option of a new table is one of these."""
-    return key in _OWN or is_clock_option(key) or key in ORDERING_ALIASES or key in PAYLOAD_KEYS
+    return key in merge_keys() or is_clock_option(key)
 
 
 def _check_retention(options: Mapping[str, str], table_type: str, clocks: Clocks | None) -> None:
@@ -107,8 +130,58 @@ def _check_retention(options: Mapping[str, str], table_type: str, clocks: Clocks
     if TOMBSTONE_RETENTION.of(options) and keeps_none:
         raise OptionError(
             f"{TOMBSTONE_RETENTION.key} is for tables that merge when they are read: this one keeps no deletes",
-            value=options[TOMBSTONE_RETENTION.key],
+            value=TOMBSTONE_RETENTION.key,
         )
+
+
+def _refuse_other_modes(options: Mapping[str, str], clocks: Clocks) -> None:
+    """Refuse what belongs to another mode: who gave it wants another merge than the table would have."""
+    named = [key for key in options if is_clock_option(key)]
+    modes = {key: PER_GROUP for key in named if key.endswith(GROUP_SUFFIX)}
+    modes |= {key: ALL for key in named if key.endswith(DEFAULT_SUFFIX)}
+    if MERGER.of(options) is not None:
+        modes[MERGER.key] = CUSTOM
+    for key, mode in modes.items():
+        if mode != clocks.mode:
+            raise InvalidError(
+                f"{key} goes with mode {mode}, and the mode is {clocks.mode}",
+                value=key,
+                hint=f"{CLOCK_MODE.key}={mode}",
+            )
+    if options.get(_MERGE_MODE):
+        raise InvalidError(
+            f"{_MERGE_MODE} is for tables of one ordering, and this one has several event times",
+            value=options[_MERGE_MODE],
+            hint="leave it out",
+        )
+
+
+def _warn_of_idle(options: Mapping[str, str]) -> None:
+    """Options of several event times have no effect on a table that has none, or one: that is said."""
+    if options.get(CLOCKS_ENABLED.key, "").strip().lower() == "false":
+        return  # switched off, and the rest left as it was
+    used = {CLOCKS_ENABLED.key, TOMBSTONE_RETENTION.key}
+    if is_enabled(options):
+        used |= {CLOCK_FIELDS.key, CLOCK_MODE.key}
+    for key in options:
+        if (key in _OWN and key not in used) or is_clock_option(key):
+            warnings.warn(
+                f"option {key} has no effect on a table without several event times ({CLOCKS_ENABLED.key}=true and two "
+                f"or more {CLOCK_FIELDS.key})",
+                UnknownOptionWarning,
+                stacklevel=6,
+            )
+
+
+def _warn_of_payloads(options: Mapping[str, str]) -> None:
+    for key in PAYLOAD_KEYS:
+        name = str(options.get(key, "")).rpartition(".")[2]
+        if name and name not in (*PAYLOADS_OF_ALL, *_PLAIN_PAYLOADS):
+            warnings.warn(
+                f"option {key} is {options[key]!r}, a class that is not known here: it is ignored",
+                UnknownOptionWarning,
+                stacklevel=6,
+            )
 
 
 def _check_fields(schema: pa.Schema, clocks: Clocks, record_key: Sequence[str], partition_by: Sequence[str]) -> None:

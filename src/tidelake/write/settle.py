@@ -145,13 +145,16 @@ def _folded(rows: pa.Table, spec: MergeSpec, context: WriteContext, outcome: Out
     user = rows.drop_columns([name for name in HELPERS if name in rows.column_names])
     if len(keys.unique()) == rows.num_rows and not deleted_rows(user, spec).any() and spec.merger is None:
         return rows
-    # The helper columns are the same in all versions of a key.
-    records = records_of(rows.append_column(RECORD_KEY, keys), spec)
+    records = records_of(user.append_column(RECORD_KEY, keys), spec)
     own = Outcome()
     merged = pa.Table.from_batches(merge_records((), records, spec, own), records.rows.schema)
     for table in own.rejects:
         outcome.rejects.append(_stamped(table, context.instant))
-    return merged.drop_columns([RECORD_KEY])
+    # The helper columns are the same in all versions of a key.
+    helpers = rows.select([name for name in rows.column_names if name in HELPERS])
+    own_helpers = helpers.take(pc.index_in(merged.column(RECORD_KEY), value_set=in_one(keys)))
+    columns = [(own_helpers if name in HELPERS else merged).column(name) for name in rows.column_names]
+    return pa.table(columns, schema=rows.schema)
 
 
 def _stamped(rejects: pa.Table, instant: str) -> pa.Table:

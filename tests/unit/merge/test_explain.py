@@ -53,6 +53,22 @@ def test_what_was_compacted_is_at_or_before_a_commit() -> None:
     assert (only.value, only.commit, only.at_or_before, only.why) == ("John", None, last.requested_time, WINS)
 
 
+@pytest.mark.parametrize("how", [{}, {"table_type": "COPY_ON_WRITE"}, {"options": {"write.resolve": "eager"}}])
+def test_the_event_times_are_those_of_the_column(how: dict[str, Any]) -> None:
+    """Also of what was merged when it was written, or compacted."""
+    table = smiths("per_group", **how)
+    upsert(table, ("Mike", 1, "C", 3))
+    upsert(table, ("John", 2, "D", 4))
+    if how.get("table_type") is None:
+        assert [dict(v.event_times) for v in table.explain_value("smith", "plan").versions] == [
+            {"p_ts": 3},
+            {"p_ts": 4},
+        ]
+        table.compact()
+    (only,) = table.explain_value("smith", "plan").versions
+    assert dict(only.event_times) == {"p_ts": 4}
+
+
 def test_a_deleted_record_is_explained_by_its_delete() -> None:
     """There is no value, and the delete is the winner."""
     table = smiths("per_group")

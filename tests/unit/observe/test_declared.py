@@ -81,6 +81,14 @@ def test_declare_complete_without_an_event_time_field_is_refused() -> None:
         world.open().wait_complete(at("07:00"))
 
 
+def test_declaring_nothing_is_refused() -> None:
+    """A commit that says nothing would look like one that does."""
+    world = EventWorld()
+    with pytest.raises(InvalidError, match="None"):
+        world.open().declare_complete(None)  # type: ignore[arg-type]
+    assert len(world.open().timeline) == 0
+
+
 def test_declare_complete_is_an_empty_commit_that_rows_do_not_feel() -> None:
     """Nothing but the declaration changes."""
     world = EventWorld()

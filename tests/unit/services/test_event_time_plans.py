@@ -7,6 +7,7 @@ import hashlib
 import pytest
 
 import tidelake as tl
+from tidelake.config import UnknownOptionWarning
 from tidelake.errors import InvalidError
 from tidelake.format.avro_record import decode_record
 from tidelake.format.event_marks import ROWS_AFTER_KEY, decode_event_marks
@@ -61,6 +62,29 @@ def test_a_threshold_in_the_future_gives_no_instant_in_the_future() -> None:
     world.open().run_compaction()
     assert [row[2] for row in world.rows] == [ms("10:35"), ms("08:00")]
     assert [len(logs) for _, logs in world.slices] == [1]
+
+
+def test_a_threshold_in_milliseconds() -> None:
+    """Numbers are what they are for event times elsewhere; digits of an instant are an instant."""
+    world = begun().at("10:00")
+    world.upsert((1, "09:50"))
+    world.at("10:30")
+    for given in (ms("10:10"), int(instant("10:10"))):
+        plan = world.open().compact(threshold=given, dry_run=True)
+        assert plan is not None
+        assert iso("10:10").removesuffix("Z") in str(plan)
+    for wrong in (10**15, "99999999"):
+        with pytest.raises(InvalidError):
+            world.open().compact(threshold=wrong, dry_run=True)
+
+
+def test_options_of_a_call_are_checked_also_where_they_are_not_needed() -> None:
+    """A wrong value is refused, and a name that no service knows is said."""
+    world = begun().at("10:30")
+    with pytest.raises(InvalidError, match=r"event\.time\.delay"):
+        world.open().compact(threshold=iso("10:10"), options={"hoodie.compaction.event.time.delay": "soon"})
+    with pytest.warns(UnknownOptionWarning, match=r"event\.time\.polcy"):
+        world.open().compact(threshold=iso("10:10"), options={"hoodie.compaction.event.time.polcy": "LAG"})
 
 
 @pytest.mark.parametrize("options", [BARRIER, {}])

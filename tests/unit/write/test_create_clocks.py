@@ -9,6 +9,7 @@ import pytest
 
 import tidelake as tl
 from clock_tables import ENABLE, FIELDS, MODE, clock_options, rows, shown, smiths, upsert
+from tidelake.config import UnknownOptionWarning
 from tidelake.storage import MemoryStorage
 
 PROPERTIES = ".hoodie/hoodie.properties"
@@ -33,6 +34,15 @@ BAD: dict[str, tuple[dict[str, str], str]] = {
     "retention of an eager table": ({"write.resolve": "eager", "tombstone.retention": "1d"}, "retention"),
     "global index": ({"hoodie.index.type": "GLOBAL_SIMPLE"}, "GLOBAL_SIMPLE"),
     "version 8": ({"hoodie.table.version": "8"}, "version 9"),
+    "groups of another mode": ({MODE: "all"}, "fields.a_ts.sequence-group goes with mode per_group"),
+    "defaults of another mode": ({"fields.agent.default-value": "none"}, "fields.agent.default-value"),
+    "merger of another mode": ({"hoodie.eventime.latest.verification.merger": "mine"}, "verification.merger goes with"),
+    "custom mode without a merger": ({MODE: "custom"}, "verification.merger"),
+    "mode of one ordering": ({"hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}, "hoodie.record.merge.mode"),
+    "two ordering fields": (
+        {"write.precombine.field": "a_ts", "hoodie.table.ordering.fields": "p_ts"},
+        "write.precombine.field and hoodie.table.ordering.fields",
+    ),
 }
 
 
@@ -84,6 +94,43 @@ def test_one_event_time_is_plain_event_time_ordering(table_type: str) -> None:
     assert properties(table_type=table_type, options=off, ordering_fields="a_ts") == plain
     alias = {"hoodie.datasource.write.precombine.field": "a_ts"}
     assert properties(table_type=table_type, options=alias) == plain
+
+
+@pytest.mark.parametrize("name", ["hoodie.table.ordering.fields", "hoodie.table.precombine.field"])
+def test_the_names_that_a_table_keeps_name_its_ordering_fields(name: str) -> None:
+    """What Apache Hudi's tables hold can be given, too."""
+    options = {name: "a_ts", "hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}
+    assert properties(options=options) == properties(ordering_fields="a_ts")
+
+
+def test_case_does_not_count_in_names_of_options() -> None:
+    """An option that is understood is kept, and under its own name."""
+    shouted = {ENABLE.upper(): "true", FIELDS.title(): "a_ts,p_ts", "Tombstone.Retention": "1d"}
+    assert properties(options=shouted) == properties(mode="all", options={"tombstone.retention": "1d"})
+    with pytest.raises(tl.InvalidError, match="keeps no deletes"):
+        properties(options={"Tombstone.Retention": "1d"}, table_type="COPY_ON_WRITE")
+
+
+def test_an_event_time_has_no_default() -> None:
+    """It would look as if such a time were none."""
+    with pytest.raises(tl.InvalidError, match="'p_ts' has no default"):
+        smiths("all", options={"fields.p_ts.default-value": "0"})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {FIELDS: "a_ts,p_ts"},
+        {"fields.a_ts.sequence-group": "agent"},
+        {"write.resolve": "eager"},
+        {"payload.class": "org.example.Unheard"},
+        {ENABLE: "true", FIELDS: "a_ts", "hoodie.eventime.latest.verification.rejects.path": "/rejects"},
+    ],
+)
+def test_options_without_an_effect_are_said(given: dict[str, str]) -> None:
+    """Who forgot the switch hears of it."""
+    with pytest.warns(UnknownOptionWarning, match=list(given)[-1]):
+        properties(options=given)
 
 
 @pytest.mark.parametrize("name", ["VerifyMultipleLatestEventTimesPayload", "PickAndCombineMultipleFieldsPayload"])
@@ -173,6 +220,8 @@ class Longest:
     """Keeps the version with the longest name of an agent; deletes count."""
 
     def merge(self, stored: pa.Table, incoming: pa.Table) -> pa.Table:
+        own = {"id", "agent", "a_ts", "plan", "p_ts", "_hoodie_record_key"}
+        assert (set(stored.column_names), set(incoming.column_names)) == (own, {*own, "is_delete"})
         best: dict[str, dict[str, Any]] = {}
         for row in [*stored.to_pylist(), *incoming.to_pylist()]:
             key = row["_hoodie_record_key"]

@@ -40,7 +40,7 @@ from tidelake.services.strategy import (
     ServiceStrategy,
     register_strategy,
 )
-from tidelake.timeline import as_instant, format_instant, parse_instant, timeline_zone
+from tidelake.timeline import as_instant, format_instant, parse_instant, parse_said, timeline_zone
 
 EVENT_TIME = "event_time"
 """The name of our strategy."""
@@ -218,7 +218,7 @@ def _whole(text: str) -> str:
     if not (text.isascii() and text.isdigit() and len(text) in (8, 14, 17)):
         raise InvalidError(f"the threshold {text!r} is no instant time (yyyyMMddHHmmssSSS)", value=text)
     whole = text.ljust(17, "0")
-    parse_instant(whole, timezone.utc)
+    parse_said(whole, timezone.utc)
     return whole
 
 
