@@ -28,6 +28,14 @@ from tidelake.config.merge_options import (
 from tidelake.errors import InvalidError
 
 ALL, PER_GROUP, CUSTOM = "all", "per_group", "custom"
+MERGE_MODE = "hoodie.record.merge.mode"
+ORDERING_KEYS = (
+    "hoodie.table.ordering.fields",
+    "hoodie.table.precombine.field",
+    "hoodie.datasource.write.precombine.field",
+    "write.precombine.field",
+)
+"""Names under which a table's ordering fields may be given; a table keeps them under one of the first two."""
 STRATEGY_IDS = {
     ALL: "5a0c8c1e-6d0f-5f0e-9a51-7b6f2f4f1a01",
     PER_GROUP: "5a0c8c1e-6d0f-5f0e-9a51-7b6f2f4f1a02",
@@ -126,10 +134,29 @@ def refuse_other_rules(properties: Mapping[str, str], options: Mapping[str, str]
     rules = parse_clocks(properties)
     if parse_clocks({**properties, **given}) != rules:
         key = next(key for key, value in given.items() if properties.get(key) != value)
-        raise InvalidError(
-            f"the option {key} is {given[key]!r}, but the table merges "
-            f"{'by one rule for the whole record' if rules is None else f'in mode {rules.mode}'}",
-            value=key,
-            hint="how records merge is settled when a table is made: make another one, and write the rows into it",
-        )
-    return {key: value for key, value in options.items() if key not in given}
+        raise _other_rules(key, given[key], rules)
+    kept = _kept_rules(properties, rules)
+    for key in options:
+        if key in kept and kept[key] != "".join(options[key].split()):
+            raise _other_rules(key, options[key], rules)
+    return {key: value for key, value in options.items() if key not in given and key not in kept}
+
+
+def _kept_rules(properties: Mapping[str, str], rules: Clocks | None) -> dict[str, str]:
+    """Rules of a table that an option may repeat, by the option's name, as they are."""
+    ordering = next((properties[key] for key in ORDERING_KEYS[:2] if properties.get(key)), "")
+    made = dict.fromkeys(ORDERING_KEYS, "".join(ordering.split()))
+    if rules is not None and len(rules.fields) > 1:
+        made = dict.fromkeys(ORDERING_KEYS, ",".join(rules.fields))
+    made |= {key: properties.get(key, "") for key in (REJECTS_PATH.key, TOMBSTONE_RETENTION.key)}
+    mode = properties.get(MERGE_MODE)
+    return made if mode is None else {**made, MERGE_MODE: mode}
+
+
+def _other_rules(key: str, value: str, rules: Clocks | None) -> InvalidError:
+    by = "by one rule for the whole record" if rules is None else f"in mode {rules.mode}"
+    return InvalidError(
+        f"the option {key} is {value!r}, but the table merges {by}",
+        value=key,
+        hint="how records merge is settled when a table is made: make another one, and write the rows into it",
+    )

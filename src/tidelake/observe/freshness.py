@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidelake._clock import utc_from_ms
+from tidelake.config import TableConfig, TableType
 from tidelake.format.freshness_marks import FreshnessMarks, ViewTimes
 from tidelake.query import TableSource
 from tidelake.query.freshness import Arrival, Freshness, clipped, freshness
@@ -169,7 +170,7 @@ def freshness_report(source: TableSource, now_ms: int) -> FreshnessReport:
     completed_ms = parse_instant(last.completion_time, source.zone) if last is not None else None
     return FreshnessReport(
         *about,
-        _clocks(config.event_time_fields, marks),
+        _clocks(config, marks),
         dict(marks.memory.declared),
         found.watermark,
         found.future_files,
@@ -181,8 +182,9 @@ def freshness_report(source: TableSource, now_ms: int) -> FreshnessReport:
     )
 
 
-def _clocks(fields: tuple[str, ...], marks: FreshnessMarks) -> tuple[ClockFreshness, ...]:
+def _clocks(config: TableConfig, marks: FreshnessMarks) -> tuple[ClockFreshness, ...]:
     """Each event time; of several, logs hold all of them back alike, since files' statistics do not tell them apart."""
+    fields = config.event_time_fields
     if len(fields) == 1:
         return (ClockFreshness(fields[0], _view(marks.rt, marks.rt_hwm), _view(marks.ro, marks.ro_hwm)),)
     made = []
@@ -191,6 +193,8 @@ def _clocks(fields: tuple[str, ...], marks: FreshnessMarks) -> tuple[ClockFreshn
         low, log_min = times.completion, marks.memory.log_min
         completion = low if low is None or log_min is None else min(low, log_min - 1)
         ro = ViewTimes(None if marks.ro.completion is None else completion, marks.ro.freshness)
+        if config.table_type is TableType.COPY_ON_WRITE:
+            ro = times  # the views are one
         made.append(ClockFreshness(name, _view(times, ViewTimes()), _view(ro, ViewTimes())))
     return tuple(made)
 

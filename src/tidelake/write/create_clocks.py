@@ -24,21 +24,14 @@ from tidelake.config import (
     is_clock_option,
     is_enabled,
 )
-from tidelake.config.clocks import parse_clocks
+from tidelake.config.clocks import MERGE_MODE, ORDERING_KEYS, parse_clocks
 from tidelake.config.merge_options import CLOCKS_ENABLED, DEFAULT_SUFFIX, GROUP_SUFFIX, PAYLOADS_OF_ALL
 from tidelake.errors import InvalidError, OptionError, UnsupportedError
 from tidelake.merge.clock_values import clock_default, refuse_incomparable
 from tidelake.merge.mergers import merger_class
 from tidelake.schema import META_COLUMN_NAMES
 
-ORDERING_ALIASES = (
-    "hoodie.table.ordering.fields",
-    "hoodie.table.precombine.field",
-    "hoodie.datasource.write.precombine.field",
-    "write.precombine.field",
-)
 _OWN = frozenset(option.key for option in MERGE_OPTIONS)
-_MERGE_MODE = "hoodie.record.merge.mode"
 _PLAIN_PAYLOADS = ("OverwriteWithLatestAvroPayload", "DefaultHoodieRecordPayload", "EventTimeAvroPayload")
 """Payload classes that say what the merge mode says."""
 
@@ -46,7 +39,7 @@ _PLAIN_PAYLOADS = ("OverwriteWithLatestAvroPayload", "DefaultHoodieRecordPayload
 def ordering_of(ordering_fields: Sequence[str], options: Mapping[str, str]) -> tuple[str, ...]:
     """The ordering fields that a table gets: as they are given, by an alias, or the single event time of the options."""
     given, said = tuple(ordering_fields), "ordering_fields"
-    for alias in ORDERING_ALIASES:
+    for alias in ORDERING_KEYS:
         named = tuple(part.strip() for part in str(options.get(alias, "")).split(",") if part.strip())
         if named and given and named != given:
             raise InvalidError(f"{alias} and {said} name different columns", value=",".join(named))
@@ -117,7 +110,7 @@ def clock_properties(
 
 def merge_keys() -> tuple[str, ...]:
     """The options of a new table that are of these, but for those that name columns."""
-    return (*_OWN, *ORDERING_ALIASES, *PAYLOAD_KEYS)
+    return (*_OWN, *ORDERING_KEYS, *PAYLOAD_KEYS)
 
 
 def is_merge_option(key: str) -> bool:
@@ -148,10 +141,10 @@ def _refuse_other_modes(options: Mapping[str, str], clocks: Clocks) -> None:
                 value=key,
                 hint=f"{CLOCK_MODE.key}={mode}",
             )
-    if options.get(_MERGE_MODE):
+    if options.get(MERGE_MODE):
         raise InvalidError(
-            f"{_MERGE_MODE} is for tables of one ordering, and this one has several event times",
-            value=options[_MERGE_MODE],
+            f"{MERGE_MODE} is for tables of one ordering, and this one has several event times",
+            value=options[MERGE_MODE],
             hint="leave it out",
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from clock_tables import clock_options, smiths, upsert
 from exact_groups_world import Entry, GroupsWorld, entries_table
 from tidelake.query import TableSource
 
@@ -63,3 +64,14 @@ def test_freshness_clocks_deletes_count_with_their_own_times() -> None:
     world.clock.advance(1)
     world.table.delete([4])
     assert completions(world)["all"][0] == 6_000
+
+
+def test_freshness_clocks_of_copy_on_write_are_one_view() -> None:
+    """Base files hold all that came: each clock's two views are the same, whatever the other clocks are."""
+    options = {**clock_options("per_group"), "hoodie.payload.event.time.unit": "s"}
+    table = smiths(None, table_type="COPY_ON_WRITE", event_time_field="a_ts", options=options)
+    upsert(table, ("Mike", 10, None, None))
+    agent, plan = table.freshness().clocks
+    assert agent.ro == agent.rt
+    assert (agent.ro.completion_ms, agent.ro.freshness_ms) == (10_000, 10_000)
+    assert plan.ro.completion_ms is None
