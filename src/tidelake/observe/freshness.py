@@ -142,8 +142,8 @@ class FreshnessReport:
         lines = [f"{self.table}: event time {named}, as of {time_text(self.at_ms)}"]
         for name, view in (("snapshot (rt)", self.rt), ("read-optimised (ro)", self.ro)):
             lines.append(
-                f"  {name:<20} complete to {time_text(view.completion_ms)} (at most {time_text(view.completion_hwm_ms)}), "
-                f"fresh to {time_text(view.freshness_ms)} (at most {time_text(view.freshness_hwm_ms)})"
+                f"  {name:<20} complete to {time_text(view.completion_ms)} (highest so far {time_text(view.completion_hwm_ms)}), "
+                f"fresh to {time_text(view.freshness_ms)} (highest so far {time_text(view.freshness_hwm_ms)})"
             )
         if self.inputs:
             told = ", ".join(f"{name} {time_text(time_ms)}" for name, time_ms in sorted(self.inputs.items()))

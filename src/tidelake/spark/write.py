@@ -41,7 +41,7 @@ from tidelake.storage import Storage, open_storage
 from tidelake.timeline import Timeline, TimelineReader, load_timeline
 from tidelake.write.blanks import may_have_blanks
 from tidelake.write.context import WriteContext
-from tidelake.write.event_time import TimesBrought, brought_together, times_brought
+from tidelake.write.event_time import TimesBrought, brought_together, refuse_widened_times, times_brought
 from tidelake.write.files import open_markers, put_markers
 from tidelake.write.job import (
     REPLACING,
@@ -95,6 +95,7 @@ def write_on_spark(storage: Storage, clock: Clock, frame: DataFrame, request: Wr
     deletes = request.operation.startswith("delete")
     schema = known if deletes else evolved_schema(known, spark_json_to_arrow(data.schema.json()))
     refuse_loose(source.config, schema)
+    refuse_widened_times(known, schema, source.config)
 
     refuse_blanks(source.config, request)
 

@@ -68,6 +68,21 @@ def _check_event_time(schema: pa.Schema, field: str, unit: str | None, *, has_nu
         raise InvalidError(f"the event-time column {field!r} has type {kind}, which has its own unit", value=unit)
 
 
+def refuse_widened_times(known: pa.Schema, schema: pa.Schema, config: TableConfig) -> None:
+    """Refuse a write whose rows would make an event-time column one of fractions, which is no time of a unit any more."""
+    for field in config.event_time_fields:
+        if field not in known.names or known.field(field).type == schema.field(field).type:
+            continue
+        kind = schema.field(field).type
+        if pa.types.is_floating(kind):
+            raise InvalidError(
+                f"the event-time column {field!r} is {known.field(field).type} and cannot become {kind}",
+                value=field,
+                table=config.name,
+                hint=f"cast the column to {known.field(field).type}",
+            )
+
+
 def refuse_implausible_times(rows: pa.Table, config: TableConfig) -> None:
     """Refuse rows whose event time is before 1900 or after 2200, naming some of their keys."""
     for field in config.event_time_fields if rows.num_rows else ():

@@ -36,7 +36,7 @@ from tidelake.timeline import Timeline
 from tidelake.write.blanks import may_have_blanks
 from tidelake.write.conflicts import Footprint, KeyChecks, clustered_groups, is_base, is_new_base
 from tidelake.write.context import FileOptions, WriteContext
-from tidelake.write.event_time import TimesBrought, times_brought
+from tidelake.write.event_time import TimesBrought, refuse_widened_times, times_brought
 from tidelake.write.files import event_bounds, open_markers, put_markers
 from tidelake.write.lookup import revived_key, with_unsettled
 from tidelake.write.missed import Missed, key_check
@@ -98,6 +98,7 @@ def write(storage: Storage, clock: Clock, data: object, request: WriteRequest) -
     known = table_schema(source).declared
     schema = known if request.operation.startswith("delete") else evolved_schema(known, incoming.schema)
     refuse_loose(source.config, schema)
+    refuse_widened_times(known, schema, source.config)
     rows = prepare(incoming, schema, source.config)
     refuse_blanks(source.config, request)
     if not request.operation.startswith("delete"):

@@ -141,3 +141,13 @@ def test_event_time_delete_of_rows_that_another_writer_stored_out_of_range_is_ta
     table = tl.open_table("memory", storage=storage)
     table.delete([0])
     assert table.scan().count() == 0
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_event_time_numbers_do_not_become_fractions(kind: pa.DataType) -> None:
+    """Other columns are widened; of this one a fraction would be no time of its unit, and split at no threshold."""
+    table = make(pa.int64(), "s")
+    table.upsert(rows(NOON_S, kind=pa.int64()))
+    with pytest.raises(tl.InvalidError, match="'at' is int64 and cannot become"):
+        table.upsert(rows(NOON_S + 0.5, kind=kind))
+    assert table.schema.field("at").type == pa.int64()
