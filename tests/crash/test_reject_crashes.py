@@ -91,3 +91,19 @@ def test_rejected_records_are_kept_once_after_any_crash(kind: str, tmp_path: Pat
         found = kept(folder)
         assert len({(row["key"], row["commit"], row["seqno"]) for row in found}) == len(found) == 1, number
         assert found[0]["commit"] in {i.requested_time for i in again.timeline.completed_writes}
+
+
+@pytest.mark.parametrize("kind", HOW)
+def test_rejected_records_wait_for_a_folder_that_cannot_be_reached(
+    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The write or compaction is done, it is said, and the next one brings them."""
+    folder = tmp_path / "taken" / "rejects"
+    folder.parent.write_text("a file where a folder should be")
+    storage, clock = begun(kind, folder)
+    table = tl.open_table("memory", storage=storage, clock=clock)
+    act(table, kind)
+    assert "wait for the folder" in caplog.text
+    folder.parent.unlink()
+    upsert(table, ("John", 3, "C", 3))
+    assert [row["key"] for row in kept(folder)] == ["smith"]

@@ -30,6 +30,7 @@ from tidelake.errors import InvalidError, OptionError, UnsupportedError
 from tidelake.merge.clock_values import clock_default, refuse_incomparable
 from tidelake.merge.mergers import merger_class
 from tidelake.schema import META_COLUMN_NAMES
+from tidelake.write.rejects import refuse_unfit_folder
 
 _OWN = frozenset(option.key for option in MERGE_OPTIONS)
 _PLAIN_PAYLOADS = ("OverwriteWithLatestAvroPayload", "DefaultHoodieRecordPayload", "EventTimeAvroPayload")
@@ -97,6 +98,7 @@ def clock_properties(
     if str(options.get("hoodie.table.version", "9")) == "8":
         raise InvalidError("several event times need a table of version 9", value="8")
     _refuse_other_modes(options, clocks)
+    refuse_unfit_folder(clocks.rejects_path)
     kept.update({key: str(value) for key, value in options.items() if key in _OWN or is_clock_option(key)})
     kept |= {CLOCKS_ENABLED.key: "true", CLOCK_MODE.key: clocks.mode}
     if clocks.is_eager and table_type == "COPY_ON_WRITE":

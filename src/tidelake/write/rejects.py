@@ -9,23 +9,26 @@ removed. So every rejected record is published once.
 from __future__ import annotations
 
 import json
+import logging
+import os
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidelake.config import TableConfig
-from tidelake.errors import UnavailableError
+from tidelake.errors import InvalidError, UnavailableError
 from tidelake.format.commit_metadata import CommitMetadata
 from tidelake.merge import Outcome
 from tidelake.storage import Storage, open_storage
+from tidelake.storage.paths import scheme_of
 from tidelake.timeline import Timeline, TimelineReader, load_timeline
 
 REJECTED_KEY, FILES_KEY = "tidelake.rejected", "tidelake.rejects"
 """Where a commit's extra metadata says how many records were rejected, by reason, and which files have them."""
 _DIR = ".hoodie/.tidelake/rejects"
+_LOG = logging.getLogger("tidelake.write")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ def publish_rejects(storage: Storage, config: TableConfig) -> None:
         return
     reader = TimelineReader(storage, config)
     timeline = load_timeline(storage, config)
-    with suppress(UnavailableError):
+    try:
         folder = open_storage(clocks.rejects_path, storage.options)
         for instant, names in staged.items():
             if any(i.requested_time == instant for i in timeline.pending):
@@ -92,6 +95,19 @@ def publish_rejects(storage: Storage, config: TableConfig) -> None:
                 if name.removesuffix(".parquet") in wanted:
                     folder.put(f"{instant}-{name}", storage.get(path))
                 storage.delete(path)
+    except UnavailableError as error:
+        _LOG.warning("rejected records of %s wait for the folder %s: %s", config.name, clocks.rejects_path, error)
+
+
+def refuse_unfit_folder(path: str | None) -> None:
+    """Refuse a folder of rejected records that no writer could reach, or that would be another one for each writer."""
+    if path is None:
+        return
+    storage = open_storage(path)
+    if scheme_of(path) is None and not os.path.isabs(path):
+        raise InvalidError(
+            f"the folder {path!r} of rejected records depends on where a writer runs", value=path, hint=storage.uri
+        )
 
 
 def _named(instant: str, timeline: Timeline, reader: TimelineReader) -> frozenset[str]:

@@ -39,6 +39,8 @@ BAD: dict[str, tuple[dict[str, str], str]] = {
     "merger of another mode": ({"hoodie.eventime.latest.verification.merger": "mine"}, "verification.merger goes with"),
     "custom mode without a merger": ({MODE: "custom"}, "verification.merger"),
     "mode of one ordering": ({"hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}, "hoodie.record.merge.mode"),
+    "folder of rejects that nobody reaches": ({"hoodie.eventime.latest.verification.rejects.path": "ftp://a/b"}, "ftp"),
+    "folder of rejects that moves": ({"hoodie.eventime.latest.verification.rejects.path": "lost/here"}, "lost/here"),
     "two ordering fields": (
         {"write.precombine.field": "a_ts", "hoodie.table.ordering.fields": "p_ts"},
         "write.precombine.field and hoodie.table.ordering.fields",
