@@ -271,9 +271,13 @@ def _whole(
             best = None
     versions = []
     for version, seq in made:
-        loses = "a greater ordering value won" if spec.is_event_time else "a later record came"
-        if spec.is_event_time and seq is not None and best is not None and seq < best:
+        is_before = seq is None or (best is not None and seq < best)
+        if best is not None and spec.is_event_time and is_before and entries["unconditional"][best]:
+            loses = "a later delete ended it, whatever its ordering value"
+        elif spec.is_event_time and is_before:
             loses = "a later record with the same or a greater ordering value won"
+        else:
+            loses = "a greater ordering value won" if spec.is_event_time else "a later record came"
         versions.append(_with_why(version, WINS if seq == best else loses))
     winner = next(v for v in versions if v.why == WINS)
     return versions, [] if winner.is_delete else [winner.value]

@@ -101,3 +101,17 @@ def test_explain_refuses_what_is_not_there() -> None:
         table.explain_value({"other": 1}, "agent")
     assert table.explain_value("nobody", "agent").versions == ()
     assert pa.types.is_string(table.schema.field("agent").type)
+
+
+def test_one_ordering_field_is_explained_by_order_and_value() -> None:
+    """A tie goes to the later one, and a delete without an ordering value ends everything before it."""
+    table = smiths(None, ordering_fields="a_ts")
+    for name, at in (("Mike", 5), ("Late", 4), ("John", 5)):
+        upsert(table, (name, at, None, None))
+    later = "a later record with the same or a greater ordering value won"
+    assert [version.why for version in table.explain_value("smith", "agent").versions] == [later, later, WINS]
+    upsert(table, ("Late", 3, None, None))
+    assert table.explain_value("smith", "agent").versions[-1].why == "a greater ordering value won"
+    table.delete(["smith"], unconditional=True)
+    told = table.explain_value("smith", "agent").versions
+    assert {version.why for version in told[:-1]} == {"a later delete ended it, whatever its ordering value"}
