@@ -125,6 +125,8 @@ class Judged:
 
     rows: pa.Table
     is_delete: Mask
+    is_reset: Mask
+    """Deletes without event times, which end whatever is before them."""
     verdict: Verdict
     units: tuple[tuple[str, ...], ...]
     """The columns of each of the verdict's ``values``."""
@@ -215,7 +217,8 @@ class _Work:
         versions, units = self._versions(), self._units()
         every = np.arange(len(self._source))
         rows = self._taken(self._side.log.column_names, every)
-        return Judged(rows, versions.is_delete, self._verdict(versions, units), tuple(map(tuple, units)))
+        verdict = self._verdict(versions, units)
+        return Judged(rows, versions.is_delete, versions.is_reset, verdict, tuple(map(tuple, units)))
 
     def _versions(self) -> Versions:
         nothing = np.zeros(self._held, dtype=np.bool_)

@@ -158,7 +158,8 @@ def _clocked(
     verdict, rows = judged.verdict, judged.rows.to_pylist()
     clocks = spec.clocks
     assert clocks is not None
-    winner = _giver(judged, spec, column)
+    reset = int(np.flatnonzero(judged.is_reset).max(initial=-1))
+    winner = max(_giver(judged, spec, column), reset)
     alive = bool(verdict.is_alive[0])
     held = 0 if stored is None else 1
     born = [""] * held + [records.born[block] for block in records.entries["block"]]
@@ -166,6 +167,10 @@ def _clocked(
     for place, row in enumerate(rows):
         is_base = place < held
         why = WINS if place == winner else _why(judged, clocks, column, place, winner, rows)
+        if place < reset:
+            why = "a later delete ended it, whatever its event times"
+        elif place == reset != winner:
+            why = "applied, and a later record brought the key back"
         times = {name: row[name] for name in _clocks_of(clocks, column) if row[name] is not None}
         made.append(
             ValueVersion(

@@ -115,3 +115,19 @@ def test_one_ordering_field_is_explained_by_order_and_value() -> None:
     table.delete(["smith"], unconditional=True)
     told = table.explain_value("smith", "agent").versions
     assert {version.why for version in told[:-1]} == {"a later delete ended it, whatever its ordering value"}
+
+
+@pytest.mark.parametrize("mode", ["all", "per_group"])
+def test_an_unconditional_delete_is_explained(mode: str) -> None:
+    """It ends what is before it whatever its event times, and what comes after it owes nothing to those."""
+    table = smiths(mode)
+    upsert(table, ("Mike", 5, "C", 5))
+    upsert(table, ("John", 6, "D", 6))
+    table.delete(["smith"], unconditional=True)
+    ended = "a later delete ended it, whatever its event times"
+    told = table.explain_value("smith", "plan")
+    assert (told.exists, [version.why for version in told.versions]) == (False, [ended, ended, WINS])
+    upsert(table, ("Anna", 1, None, None))
+    told = table.explain_value("smith", "agent")
+    back = "applied, and a later record brought the key back"
+    assert (told.value, [version.why for version in told.versions]) == ("Anna", [ended, ended, back, WINS])
