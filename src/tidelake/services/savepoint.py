@@ -57,6 +57,7 @@ def make_savepoint(
         finish_cleans(storage, config, clock, lock)
         moves.finish_last_turn()
         timeline = moves.load()
+        moves.remove_ghosts(timeline)  # beside the inflight file a savepoint that was dropped would count again
         target = _target(timeline, instant, storage)
         maker = _Maker(storage, config, target, user, comment, clock.now_ms())
         try:

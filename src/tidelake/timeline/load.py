@@ -7,7 +7,8 @@ and loaded with it.
 A *ghost* is a completed file of a write that a publisher put late, after others had put it, and had then taken its
 instant back or archived it. A restore that is published says so at once; else a ghost stands alone, without its
 requested file, and the rollbacks and the history tell. So does the inflight file that a plan's executor put when the plan
-had been withdrawn. Ghosts do not count, and the next publication removes them.
+had been withdrawn, and the completed file of a savepoint that had been dropped. Ghosts do not count, and the next
+publication removes them.
 """
 
 from __future__ import annotations
@@ -97,7 +98,14 @@ def _ghosts(found: Timeline, reader: TimelineReader) -> list[TimelineName]:
         gone = {target for i in found.takers for target in reader.targets(i)}
         gone.update(archived.requested_time for archived in reader.history)
         ghosts.extend(n for n in alone if n.requested_time in gone - restored)
-    return ghosts + _late_starts(found, reader)
+    return ghosts + _late_starts(found, reader) + _dropped_savepoints(found)
+
+
+def _dropped_savepoints(found: Timeline) -> list[TimelineName]:
+    """Completed savepoints without their inflight file, which goes first when one is dropped."""
+    names = [n for n in found.names if n.action == "savepoint"]
+    begun = {n.requested_time for n in names if n.state is State.INFLIGHT}
+    return [n for n in names if n.state is State.COMPLETED and n.requested_time not in begun]
 
 
 def _late_starts(found: Timeline, reader: TimelineReader) -> list[TimelineName]:
