@@ -153,3 +153,24 @@ def test_savepoint_made_after_a_dropped_one_came_back_is_its_own() -> None:
     world.open().drop_savepoint(first.instant)
     world.storage.put(path, content)
     assert world.open().savepoint(first.instant).made_at > first.made_at
+
+
+def test_plan_that_was_restored_before_its_planner_put_it_does_not_come_back() -> None:
+    """The planner sleeps after its turn; others end it, and restore to before what it names."""
+    world = World()
+    world.open().upsert(rows((1, "one", 1), (2, "two", 1)))
+    commit = world.open().savepoint().instant
+    world.open().upsert(rows((1, "two", 2), (2, "two", 2)))
+    restored: list[str] = []
+
+    def others(number: int, called: str, path: str) -> None:
+        if called == "put_if_absent" and path.endswith(".compaction.requested") and not restored:
+            restored.append(path)
+            world.open().restore(commit)
+
+    world.open(FaultyStorage(world.storage, clock=world.clock, on_operation=others)).schedule_compaction()
+    assert world.storage.exists(restored[0])
+    assert not world.open().timeline.pending
+    world.open().upsert(rows((1, "three", 3)))
+    assert not world.storage.exists(restored[0])
+    assert world.open().compact() is not None
