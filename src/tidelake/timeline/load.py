@@ -5,10 +5,10 @@ here needs Arrow, so that looking at a timeline takes well under a second; the h
 and loaded with it.
 
 A *ghost* is a completed file of a write, or the plan of a service, that a publisher put late, after others had put it, and
-had then taken its instant back or archived it. A restore that is published says so at once; else a ghost stands alone, without its
-requested file, and the rollbacks and the history tell. So does the inflight file that a plan's executor put when the plan
-had been withdrawn, and the completed file of a savepoint that had been dropped. Ghosts do not count, and the next
-publication removes them.
+had then taken its instant back or archived it. A restore that is published says so at once; else a ghost stands alone,
+without its requested file, and the rollbacks and the history tell. So does the inflight file that a plan's executor put
+when the plan had been withdrawn, and the completed file of a savepoint that had been dropped. Ghosts do not count, and the
+next publication removes them.
 """
 
 from __future__ import annotations
