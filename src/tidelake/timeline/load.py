@@ -39,6 +39,8 @@ from tidelake.timeline.decoded import DECODED
 from tidelake.timeline.instant import WRITE_ACTIONS, Instant, Timeline
 
 R = TypeVar("R", bound=AvroRecord)
+DROPPED_DIR = ".hoodie/.tidelake/dropped"
+"""Files named as the savepoints that were dropped."""
 _READERS = 16
 _TIME_DIGITS = 17
 _OPERATION_BYTES = 1024 * 1024
@@ -84,7 +86,7 @@ def load_timeline(storage: Storage, config: TableConfig) -> Timeline:
                 f"{name} is a completed instant without a completion time", table=storage.uri, file=info.path
             )
     found = Timeline(names)
-    ghosts = _ghosts(found, TimelineReader(storage, config))
+    ghosts = _ghosts(found, TimelineReader(storage, config)) + _dropped_savepoints(storage, found)
     return Timeline(names, ghosts) if ghosts else found
 
 
@@ -99,14 +101,14 @@ def _ghosts(found: Timeline, reader: TimelineReader) -> list[TimelineName]:
         gone = {target for i in found.takers for target in reader.targets(i)}
         gone.update(archived.requested_time for archived in reader.history)
         ghosts.extend(n for n in alone if n.requested_time in gone - restored)
-    return ghosts + _late_starts(found, reader) + _dropped_savepoints(found)
+    return ghosts + _late_starts(found, reader)
 
 
-def _dropped_savepoints(found: Timeline) -> list[TimelineName]:
-    """Completed savepoints without their inflight file, which goes first when one is dropped."""
-    names = [n for n in found.names if n.action == "savepoint"]
-    begun = {n.requested_time for n in names if n.state is State.INFLIGHT}
-    return [n for n in names if n.state is State.COMPLETED and n.requested_time not in begun]
+def _dropped_savepoints(storage: Storage, found: Timeline) -> list[TimelineName]:
+    """Completed savepoints that were dropped: their maker may have put them again."""
+    kept = [n for n in found.names if n.action == "savepoint" and n.state is State.COMPLETED]
+    dropped = {info.path for info in storage.list_dir(DROPPED_DIR)[1]} if kept else set()
+    return [n for n in kept if f"{DROPPED_DIR}/{n}" in dropped]
 
 
 def _late_starts(found: Timeline, reader: TimelineReader) -> list[TimelineName]:

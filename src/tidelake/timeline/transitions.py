@@ -154,7 +154,7 @@ class Transitions:
             head, version = self.finish_last_turn()
             leftovers = self._staged()
             timeline = self.load()
-            self.remove_ghosts(timeline)
+            self._remove_ghosts(timeline)
             decided = decide(timeline)
             if isinstance(decided, Published):
                 return decided
@@ -311,7 +311,7 @@ class Transitions:
             return False
         return all(archived.requested_time < name.requested_time for archived in reader.history)
 
-    def remove_ghosts(self, timeline: Timeline) -> None:
+    def _remove_ghosts(self, timeline: Timeline) -> None:
         """Remove completed files that came back; a restore that is under way removes them itself, in its order."""
         if not any(taker.action == "restore" and not taker.is_completed for taker in timeline.takers):
             for name in timeline.ghosts:

@@ -143,6 +143,33 @@ def test_savepoint_that_was_dropped_before_its_maker_put_it_does_not_come_back(v
     assert not [name for name in world.open().timeline.names if name.action == "savepoint"]
 
 
+def test_savepoint_whose_maker_was_taken_for_dead_stays() -> None:
+    """Whoever took the maker for dead slept as well, and removes its inflight file when the savepoint is made."""
+    world = World()
+    world.open().upsert(rows((1, "one", 1), (2, "two", 1)))
+    made: list[str] = []
+
+    def others(number: int, called: str, path: str) -> None:
+        if called == "delete" and path.endswith(".savepoint.inflight") and not made:
+            made.append(world.open().savepoint().instant)
+
+    make: Act = lambda t: t.savepoint()  # noqa: E731
+    inflight = next(at for at in numbers(world, make) if _is_begun(world, at))
+    asleep(world, make, inflight, lambda: None, dies=True)
+    world.clock.advance(EXPIRED_S)
+    world.open(FaultyStorage(world.storage, clock=world.clock, on_operation=others)).upsert(rows((1, "two", 2)))
+    assert [s.instant for s in world.open().savepoints()] == made != []
+    world.open().upsert(rows((1, "three", 3)))
+    assert [s.instant for s in world.open().savepoints()] == made
+
+
+def _is_begun(start: World, at: int) -> bool:
+    """Whether a savepoint's inflight file is there before an operation of its maker."""
+    world = copy_of(start)
+    asleep(world, lambda t: t.savepoint(), at, lambda: None, dies=True)
+    return any(i.action == "savepoint" for i in world.open().timeline.pending)
+
+
 def test_savepoint_made_after_a_dropped_one_came_back_is_its_own() -> None:
     """The completed file of a dropped savepoint does not count again beside the inflight file of the next one."""
     world = World()
