@@ -76,12 +76,13 @@ def resolve_groups(versions: Versions, count: int, *, has_loose: bool, is_exact:
     numbers = np.arange(size, dtype=np.int64)
     starts = np.ones(size, dtype=np.bool_)
     starts[1:] = place[1:] != place[:-1]
-    segment = np.cumsum((starts | versions.is_reset).astype(np.int64))
+    begins = starts | versions.is_reset
+    segment = np.cumsum(begins.astype(np.int64))
     ends = np.append(np.flatnonzero(starts)[1:], size) - 1
     in_effect = segment == segment[ends][place]
     is_data = ~versions.is_delete
-    holders = [_holders(ranks, segment) for ranks in versions.ranks]
-    winners = [_of_segment(held[ends], segment, ends) for held in holders]
+    holders = [_holders(ranks, segment, begins) for ranks in versions.ranks]
+    winners = [held[ends] for held in holders]
     contributes = np.logical_or.reduce([held == numbers for held in holders])
     has_delete = _any(in_effect & versions.is_delete & contributes, place, count)
     data = np.flatnonzero(in_effect & is_data)
@@ -108,17 +109,24 @@ def resolve_groups(versions: Versions, count: int, *, has_loose: bool, is_exact:
     lost = has_time & ~contributes & ~versions.is_base & ~versions.is_reset
     reasons = np.where(lost, OLDER, APPLIED).astype(np.int8)
     clocks = tuple(values) if is_exact else tuple(np.where(w >= 0, w, untimed) for w in winners)
-    before = tuple(_of_segment(np.append(NONE, held[:-1]), segment, numbers) for held in holders)
+    before = tuple(_before(held, begins, np.flatnonzero(lost)) for held in holders)
     return Verdict(is_alive, last, row, (*values, latest), clocks, ended, reasons, before)
 
 
-def _holders(ranks: Ranks, segment: Places) -> Places:
+def _holders(ranks: Ranks, segment: Places, begins: Mask) -> Places:
     """For each version who holds the event time after it: the greatest so far of the segment, the later of equals."""
     span = int(ranks.max(initial=0)) + 1
     level = segment * span + ranks
     is_top = (level == np.maximum.accumulate(level)) & (ranks > 0)
-    held: Places = np.maximum.accumulate(np.where(is_top, np.arange(len(ranks), dtype=np.int64), NONE))
-    return _of_segment(held, segment, np.arange(len(ranks)))
+    held: Places = np.maximum.accumulate(np.where(is_top | begins, np.arange(len(ranks), dtype=np.int64), NONE))
+    return np.where(is_top[held], held, NONE)
+
+
+def _before(held: Places, begins: Mask, at: Places) -> Places:
+    """Of some versions, who held the event time before them; NONE of all others."""
+    found = np.full(len(held), NONE, dtype=np.int64)
+    found[at] = np.where(begins[at], NONE, held[at - 1])
+    return found
 
 
 def _latest(some: list[Places], commits: Ranks | None) -> Places:
@@ -128,11 +136,6 @@ def _latest(some: list[Places], commits: Ranks | None) -> Places:
         return np.asarray(found.max(axis=0))
     level = np.where(found >= 0, commits[found] * len(commits) + found, NONE)
     return np.asarray(np.take_along_axis(found, level.argmax(axis=0)[None, :], axis=0)[0])
-
-
-def _of_segment(held: Places, segment: Places, at: Places) -> Places:
-    """What is held, where it is of the same segment as the versions ``at``."""
-    return np.where((held >= 0) & (segment[held] == segment[at]), held, NONE)
 
 
 def _any(mask: Mask, place: Places, count: int) -> Mask:

@@ -198,10 +198,13 @@ class _Work:
         others = [name for name in meta if name not in stamps]
         givers = [(stamps, verdict.last), (others, verdict.row), *zip(units, verdict.values, strict=True)]
         givers += [([name], giver) for name, giver in zip(self._spec.ordering_fields, verdict.clocks, strict=True)]
+        together: dict[bytes, tuple[Places, list[str]]] = {}
         for names, giver in givers:
-            if names:
-                taken = self._taken(names, giver[at])
-                columns.update({name: taken.column(name) for name in names})
+            here = giver[at]
+            together.setdefault(here.tobytes(), (here, []))[1].extend(names)
+        for here, names in together.values():
+            taken = self._taken(names, here)
+            columns.update({name: taken.column(name) for name in names})
         return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema).combine_chunks()
 
     def _verdict(self, versions: Versions, units: list[list[str]]) -> Verdict:
@@ -261,11 +264,19 @@ class _Work:
         log = self._side.log.select(names)
         source = self._source[giver]
         nothing = giver < 0
-        if self._batch is None:
-            return log.take(pa.array(self._logged[source], mask=nothing)).combine_chunks()
-        both = pa.concat_tables([pa.Table.from_batches([self._batch.select(names)]), log])
-        rows = np.concatenate([self._rows, self._logged + self._batch.num_rows])
-        return both.take(pa.array(rows[source], mask=nothing)).combine_chunks()
+        of_base = np.flatnonzero((source < self._held) & ~nothing)
+        if self._batch is None or len(of_base) == 0:
+            return log.take(pa.array(self._logged[source - self._held], mask=nothing)).combine_chunks()
+        stored = pa.Table.from_batches([self._batch.select(names)]).take(pa.array(self._rows[source[of_base]]))
+        if len(of_base) == len(giver):
+            return stored
+        # The two sides are taken each from its own, and put in order then: what is copied is what is asked for.
+        of_log = np.flatnonzero((source >= self._held) & ~nothing)
+        both = pa.concat_tables([stored, log.take(pa.array(self._logged[source[of_log] - self._held]))])
+        order = np.zeros(len(giver), dtype=np.int64)
+        order[of_base] = np.arange(len(of_base))
+        order[of_log] = len(of_base) + np.arange(len(of_log))
+        return both.combine_chunks().take(pa.array(order, mask=nothing))
 
     def _tell(self, verdict: Verdict, outcome: Outcome) -> None:
         lost = np.flatnonzero(verdict.reasons)
