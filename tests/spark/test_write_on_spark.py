@@ -12,6 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidelake as tl
+from tidelake.format.avro_record import decode_record
+from tidelake.format.commit_metadata import CommitMetadata
+from tidelake.write.looked import looked_groups
 
 pytestmark = pytest.mark.spark
 COLUMNS = ("id", "name", "ts", "day")
@@ -53,6 +56,22 @@ def test_spark_moves_between_partitions_equal_those_in_process(spark, tmp_path: 
     last = rows((1, "old", 1, "a"), (1, "new", 2, "b"), (2, "two", 1, "a"))
     on_spark.insert_overwrite_table(frame(spark, last).repartition(3))
     assert state(on_spark) == [(1, "new", 2, "b"), (2, "two", 1, "a")]
+
+
+def test_spark_late_rows_name_the_file_groups_that_they_lost_in(spark, tmp_path: Path) -> None:
+    """On a copy-on-write table with a global index they leave no file, and yet the commit tells what it went by."""
+    how = {"table_type": "COPY_ON_WRITE", "options": {"hoodie.index.type": "GLOBAL_SIMPLE"}}
+    on_spark = make(tmp_path / "spark", **how)
+    on_spark.upsert(rows((1, "one", 9, "a"), (2, "two", 9, "b"), (3, "three", 9, "c")))
+    groups = {s.partition_path: s.file_id for s in on_spark.files()}
+    done = on_spark.upsert(
+        frame(spark, rows((1, "late", 5, "b"), (2, "late", 5, "c"), (4, "new", 1, "c"))).repartition(2)
+    )
+    timeline = tl.open_table(str(tmp_path / "spark")).timeline
+    path = tmp_path / "spark" / ".hoodie" / "timeline" / timeline.by_time[done.requested_time].file_name
+    commit = decode_record(CommitMetadata, path.read_bytes())
+    assert sorted(looked_groups(commit)) == [("day=a", groups["day=a"]), ("day=b", groups["day=b"])]
+    assert state(on_spark) == [(1, "one", 9, "a"), (2, "two", 9, "b"), (3, "three", 9, "c"), (4, "new", 1, "c")]
 
 
 def test_spark_partitions_made_of_times_equal_those_in_process(spark, tmp_path: Path) -> None:

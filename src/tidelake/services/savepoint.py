@@ -21,6 +21,7 @@ from tidelake.services.clean import finish_cleans
 from tidelake.services.settled import TRIES, UnsettledError, check_settled
 from tidelake.storage import Storage, ensure_object
 from tidelake.timeline import Instant, Timeline, TimelineReader, load_timeline
+from tidelake.timeline.load import DROPPED_DIR
 from tidelake.timeline.transitions import Publication, Published, Transitions
 from tidelake.write.transaction import recover
 
@@ -157,6 +158,10 @@ def drop_savepoint(storage: Storage, config: TableConfig, clock: Clock, instant:
     names = [n for n in moves.load().names if n.requested_time == instant and n.action == "savepoint"]
     if not any(name.state is State.COMPLETED for name in names):
         raise InvalidError(f"there is no savepoint of {instant!r}", value=instant, table=storage.uri)
-    # The inflight file first: without it nobody puts the completed one again.
+    # Its maker may be asleep, about to put the completed file again: what is noted as dropped does not count.
+    for name in names:
+        if name.state is State.COMPLETED:
+            ensure_object(storage, f"{DROPPED_DIR}/{name}", b"")
+    # The inflight file first: without it nobody else puts the completed one again.
     for name in sorted(names, key=lambda n: n.state.value):
         storage.delete(moves.path(name))

@@ -5,7 +5,8 @@ A plan keeps its file groups from others for as long as it is pending: writers t
 its carry list are those from before it.
 
 First it is rolled back, which says on the timeline that files of its instant do not count, whoever may still write them.
-Then it is claimed, with a turn of the head: from here on nobody else can complete it. Then it goes.
+Then it is claimed, by a claim that never ends and with a turn of the head: from here on nobody can complete it. Then it
+goes. A withdrawal that died is gone on with by the next one, and by whoever would carry the plan out.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tidelake.services.context import ServiceCall
 from tidelake.services.execution import files_carrying, pending_plans
 from tidelake.services.kinds import ServiceKind
 from tidelake.timeline import Timeline
-from tidelake.timeline.claim import end_claim, holds, take_claim
+from tidelake.timeline.claim import end_claim, take_claim
 from tidelake.write.rollback import delete_markers, rollback, token_number
 
 
@@ -40,11 +41,18 @@ def withdraw(call: ServiceCall, kind: ServiceKind, requested: str) -> None:
         # At least one, as the rollback freed a claim: so the claim is made with a turn of the head.
         return max([1, *map(token_number, files_carrying(call.storage, partitions, requested))])
 
-    claim = take_claim(call.storage, call.clock, moves, requested, call.writer.dead_after_ms, used_number, refuse_ended)
+    take_claim(
+        call.storage,
+        call.clock,
+        moves,
+        requested,
+        call.writer.dead_after_ms,
+        used_number,
+        refuse_ended,
+        withdraws=True,
+    )
     for file in files_carrying(call.storage, partitions, requested):
         call.storage.delete(file)
-    if not holds(call.storage, claim):
-        raise _ended(kind, requested)
     call.storage.delete(moves.path(TimelineName(requested, kind.action, State.INFLIGHT)))
     call.storage.delete(path)
     delete_markers(call.storage, requested)

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
@@ -72,6 +73,8 @@ _SPREAD = {
     "spark.sql.adaptive.coalescePartitions.minPartitionSize": "1b",
 }
 """Few rows may rewrite many file groups: while a copy-on-write runs, small pieces are joined no further than to all cores."""
+_LOST = -2
+"""What rows that only tell have as their ``PLACE``, less the number of the slice that they tell of."""
 _TYPED = re.compile(r"tidelake\.errors\.(\w+): (.*)")
 
 
@@ -159,7 +162,10 @@ def _run(
         if rows.num_rows:
             best = deduplicate(_with_coded_paths(rows), context.schema, context.config)
             if slices is not None:
-                best = route(open_storage(uri, options), context, slices, best)
+                missed: list[Missed] = []
+                routed = route(open_storage(uri, options), context, slices, best, missed)
+                yield from _tellers(best, missed, slices, routed_schema).to_batches()
+                best = routed
             yield from best.select(routed_schema.names).cast(routed_schema).to_batches()
 
     def look_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -283,6 +289,9 @@ def _tag_task(
     rows: pa.Table,
     whole: Slices | None,
 ) -> Iterator[pa.Table]:
+    rows, tellers = _apart(rows)
+    if tellers.num_rows:
+        yield tellers
     rows = _with_coded_paths(rows)
     if deduplicates(operation, context.config) and not context.config.is_global:
         rows = deduplicate(rows, context.schema, context.config)
@@ -304,6 +313,7 @@ def _write_task(
     operation = request.operation
     token, attempt = _attempt()
     is_tagged = _is_tagged(context, operation)
+    rows, tellers = _apart(rows)
     rows = _with_coded_paths(rows)
     outcome = Outcome()
     if not operation.startswith("delete"):
@@ -331,7 +341,7 @@ def _write_task(
     if is_tagged:
         tasks, rows = placed(context, tasks, [here for _, here in parts], rows)
     planned: list[PlannedFile] = []
-    missed: list[Missed] = []
+    missed = _told(tellers, slices)
     for task, (_, here) in zip(tasks, parts, strict=True):
         planned += plan_partition(storage, context, task, chosen(rows, here, request), outcome, missed)
     put_markers(storage, context.instant, attempt, [(file.path, file.kind) for file in planned])
@@ -340,6 +350,35 @@ def _write_task(
     _refuse_late(storage, context, stats)
     rejected = stage_rejects(storage, context.config, context.instant, token, outcome)
     return TaskDone(stats, [path for path, _ in parts], rejected, times_brought(rows, context.config), missed)
+
+
+def _tellers(rows: pa.Table, missed: Sequence[Missed], slices: Slices, schema: pa.Schema) -> pa.Table:
+    """Rows that only tell in which file groups others lost, to the tasks that write files and from there to the driver.
+
+    Each is a copy of any row, with the partition of its file group and a ``PLACE`` that no row has.
+    """
+    lost = [(part, file_id) for each in missed for part, file_id in each.looked]
+    numbers = [next(n for n, s in enumerate(slices[part]) if s.file_id == file_id) for part, file_id in lost]
+    told = rows.take(pa.array([0] * len(lost), pa.int64()))
+    told = told.set_column(told.column_names.index(PATH), PATH, pa.array([part for part, _ in lost], pa.string()))
+    told = told.append_column(GONE, pa.array([False] * len(lost), pa.bool_()))
+    told = told.append_column(PLACE, pa.array([_LOST - number for number in numbers], pa.int64()))
+    return told.select(schema.names).cast(schema)
+
+
+def _apart(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The rows that are to be written, and those that only tell."""
+    if PLACE not in rows.column_names:
+        return rows, rows.slice(0, 0)
+    tells = np.asarray(rows.column(PLACE)) <= _LOST
+    return rows.filter(pa.array(~tells)), rows.filter(pa.array(tells))
+
+
+def _told(tellers: pa.Table, slices: Slices) -> list[Missed]:
+    if tellers.num_rows == 0:
+        return []
+    pairs = zip(tellers.column(PATH).to_pylist(), tellers.column(PLACE).to_pylist(), strict=True)
+    return [lost for path, place in pairs for lost in Missed.lost(path, [slices[path][_LOST - place].file_id])]
 
 
 def _with_coded_paths(rows: pa.Table) -> pa.Table:

@@ -6,6 +6,9 @@ taken over: the number grows by one, and a turn of the head that names nothing m
 look again before it completes anything. The number is the first part of the write token of every file, so that each
 executor knows its own files and those of lower claims from later ones.
 
+Whoever withdraws a plan puts a claim that never ends (``WITHDRAWN``) in its place: it is nobody's to carry out from then
+on, however long the plan's removal takes.
+
 Claims are derived: if the file is lost, the next number follows from the files that carry the instant.
 """
 
@@ -24,7 +27,13 @@ from tidelake.timeline.transitions import HEARTBEAT_DIR, Transitions
 
 CLAIM_DIR = ".hoodie/.tidelake/claims"
 JUDGE_FILE = ".hoodie/.tidelake/judge"
+WITHDRAWN = "withdrawn"
+"""What stands for the nonce in the claim of a plan that is being removed."""
 _TRIES = 20
+
+
+class WithdrawnError(ConflictError):
+    """A plan is being removed, and its removal may have been left half done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +81,22 @@ def take_claim(
     dead_after_ms: int,
     used_number: Callable[[], int],
     check: Callable[[Timeline], None],
+    *,
+    withdraws: bool = False,
 ) -> Claim:
     """Claim a plan, or raise ConflictError if its executor lives.
 
     ``used_number`` is the greatest first part of the write tokens of files that carry the instant; ``check`` raises if the
-    plan, on the timeline of the turn, is not to be carried out.
+    plan, on the timeline of the turn, is not to be carried out. A claim that ``withdraws`` the plan is every withdrawer's.
     """
+
+    def new_claim(used: int) -> Claim:
+        return Claim(instant, used + 1, WITHDRAWN if withdraws else clock.new_id())
+
     for _ in range(_TRIES):
         found = read_claim(storage, instant)
         if found is None:
-            mine = Claim(instant, used_number() + 1, clock.new_id())
+            mine = new_claim(used_number())
             if _put(storage, mine, None):
                 storage.put(f"{HEARTBEAT_DIR}/{instant}", b"")
                 # A lost claim may have had a holder: it must look again, as that of a dead one.
@@ -90,6 +105,13 @@ def take_claim(
                 return mine
             continue
         held, version = found
+        if held.nonce == WITHDRAWN:
+            if not withdraws:
+                raise WithdrawnError(
+                    f"the plan {instant} is being withdrawn", instant=instant, table=storage.uri, hint="plan anew"
+                )
+            moves.take_turn(check)
+            return held
         if held.nonce and _lives(storage, clock, held, dead_after_ms):
             raise ConflictError(
                 f"the plan {instant} is being carried out",
@@ -97,7 +119,7 @@ def take_claim(
                 table=storage.uri,
                 hint="wait for its executor; if that died, its claim expires with its heartbeat",
             )
-        mine = Claim(instant, max(held.number, used_number()) + 1, clock.new_id())
+        mine = new_claim(max(held.number, used_number()))
         if _put(storage, mine, version):
             storage.put(f"{HEARTBEAT_DIR}/{instant}", b"")
             moves.take_turn(check)
@@ -115,7 +137,7 @@ def free_claim(storage: Storage, instant: str, used_number: Callable[[], int]) -
     """Take the right from whoever has it, as a rollback does, and return the number: later claims have greater ones."""
     for _ in range(_TRIES):
         found = read_claim(storage, instant)
-        if found is not None and not found[0].nonce and found[0].number:
+        if found is not None and found[0].nonce in ("", WITHDRAWN) and found[0].number:
             return found[0].number
         number = max(used_number(), found[0].number if found else 1)
         if _put(storage, Claim(instant, number, ""), found[1] if found else None):

@@ -4,10 +4,11 @@ Names are listed once; contents are read only when asked for, and kept, since an
 here needs Arrow, so that looking at a timeline takes well under a second; the history, which does, is in ``history.py``
 and loaded with it.
 
-A *ghost* is a completed file of a write that a publisher put late, after others had put it, and had then taken its
-instant back or archived it. A restore that is published says so at once; else a ghost stands alone, without its
-requested file, and the rollbacks and the history tell. So does the inflight file that a plan's executor put when the plan
-had been withdrawn. Ghosts do not count, and the next publication removes them.
+A *ghost* is a completed file of a write, or the plan of a service, that a publisher put late, after others had put it, and
+had then taken its instant back or archived it. A restore that is published says so at once; else a ghost stands alone,
+without its requested file, and the rollbacks and the history tell. So does the inflight file that a plan's executor put
+when the plan had been withdrawn, and the completed file of a savepoint that had been dropped. Ghosts do not count, and the
+next publication removes them.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ from tidelake.timeline.decoded import DECODED
 from tidelake.timeline.instant import WRITE_ACTIONS, Instant, Timeline
 
 R = TypeVar("R", bound=AvroRecord)
+DROPPED_DIR = ".hoodie/.tidelake/dropped"
+"""Files named as the savepoints that were dropped."""
 _READERS = 16
 _TIME_DIGITS = 17
 _OPERATION_BYTES = 1024 * 1024
@@ -83,7 +86,7 @@ def load_timeline(storage: Storage, config: TableConfig) -> Timeline:
                 f"{name} is a completed instant without a completion time", table=storage.uri, file=info.path
             )
     found = Timeline(names)
-    ghosts = _ghosts(found, TimelineReader(storage, config))
+    ghosts = _ghosts(found, TimelineReader(storage, config)) + _dropped_savepoints(storage, found)
     return Timeline(names, ghosts) if ghosts else found
 
 
@@ -92,7 +95,8 @@ def _ghosts(found: Timeline, reader: TimelineReader) -> list[TimelineName]:
     began = {(n.requested_time, n.completed_action) for n in found.names if n.state is not State.COMPLETED}
     alone = [n for n in completed if (n.requested_time, n.action) not in began]
     restored = {target for i in found.takers if i.action == "restore" for target in reader.targets(i)}
-    ghosts = [n for n in completed if n.requested_time in restored]
+    # Of a service its plan, too: what it names is gone, and it would be pending for ever.
+    ghosts = [n for n in found.names if n.requested_time in restored and n.completed_action in WRITE_ACTIONS]
     if alone:
         gone = {target for i in found.takers for target in reader.targets(i)}
         gone.update(archived.requested_time for archived in reader.history)
@@ -100,14 +104,21 @@ def _ghosts(found: Timeline, reader: TimelineReader) -> list[TimelineName]:
     return ghosts + _late_starts(found, reader)
 
 
+def _dropped_savepoints(storage: Storage, found: Timeline) -> list[TimelineName]:
+    """Completed savepoints that were dropped: their maker may have put them again."""
+    kept = [n for n in found.names if n.action == "savepoint" and n.state is State.COMPLETED]
+    dropped = {info.path for info in storage.list_dir(DROPPED_DIR)[1]} if kept else set()
+    return [n for n in kept if f"{DROPPED_DIR}/{n}" in dropped]
+
+
 def _late_starts(found: Timeline, reader: TimelineReader) -> list[TimelineName]:
-    """Inflight files of plans that are gone, as a completed rollback or restore says."""
+    """Inflight files of plans that are gone, as a completed rollback says."""
     planned = {(n.requested_time, n.action) for n in found.names if n.state is State.REQUESTED}
     begun = [n for n in found.names if n.state is State.INFLIGHT and n.action in COMPLETES_AS]
     alone = [n for n in begun if (n.requested_time, n.action) not in planned]
     if not alone:
         return []
-    gone = {target for i in found.takers if i.is_completed for target in reader.targets(i)}
+    gone = {target for i in found.of_action("rollback") for target in reader.targets(i)}
     return [n for n in alone if n.requested_time in gone and n.requested_time not in found.by_time]
 
 

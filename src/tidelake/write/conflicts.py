@@ -5,7 +5,8 @@ with log appends, since logs completed after its request lie on top of it (unles
 file no longer has: others would not find it there). A write that replaces whole partitions conflicts
 with every write into them. What an upsert looked for and did not find must still not be there: the keys that it inserts,
 so that one new key never becomes two rows, and those whose deletes it dropped, are compared with the keys of base files
-that appeared meanwhile.
+that appeared meanwhile. And what it lost against must still be there: file groups that it went by without a change of them
+count as those that it changes, against writes that do.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tidelake.format.plans import CompactionPlan, RequestedReplaceMetadata
 from tidelake.index.bucket import DIGITS
 from tidelake.schema import without_meta
 from tidelake.timeline import Instant, Timeline, TimelineReader
+from tidelake.write.looked import looked_groups
 
 SERVICES = frozenset({"COMPACT", "LOG_COMPACT"})
 
@@ -37,6 +39,8 @@ class Footprint:
     missed_partitions: frozenset[str] = frozenset()
     is_bucketed: bool = False
     replaces_all: bool = False
+    looked: frozenset[tuple[str, str]] = frozenset()
+    """File groups that it went by (``looked.py``)."""
     missed_anywhere: bool = False
     """Whether a key that it missed may not be in any partition (a global index), not in its own alone."""
 
@@ -155,7 +159,7 @@ def _check_completed(footprint: Footprint, instant: Instant, commit: CommitMetad
         return
     for stat in commit.stats:
         group = footprint.group(stat.partition_path, stat.file_id)
-        if group in footprint.groups:
+        if group in footprint.groups or group in footprint.looked:
             raise _conflict(instant, commit, f"changed the file group {group[1]} of partition {group[0]!r}")
         if footprint.replaces_all or group[0] in footprint.replaced_partitions:
             raise _conflict(instant, commit, f"wrote into the partition {group[0]!r} that this write replaces")
@@ -171,8 +175,12 @@ def _check_completed(footprint: Footprint, instant: Instant, commit: CommitMetad
     if isinstance(commit, ReplaceCommitMetadata):
         for partition, file_ids in (commit.partition_to_replace_file_ids or {}).items():
             for file_id in file_ids:
-                if footprint.group(partition, file_id) in footprint.groups:
+                group = footprint.group(partition, file_id)
+                if group in footprint.groups or group in footprint.looked:
                     raise _conflict(instant, commit, f"retired the file group {file_id} of partition {partition!r}")
+    for partition, file_id in looked_groups(commit):
+        if footprint.group(partition, file_id) in footprint.groups:
+            raise _conflict(instant, commit, f"went by what the file group {file_id} of partition {partition!r} held")
 
 
 def clustered_groups(timeline: Timeline, reader: TimelineReader) -> dict[tuple[str, str], str]:

@@ -38,6 +38,7 @@ from tidelake.write.conflicts import Footprint, KeyChecks, clustered_groups, is_
 from tidelake.write.context import FileOptions, WriteContext
 from tidelake.write.event_time import TimesBrought, refuse_widened_times, times_brought
 from tidelake.write.files import event_bounds, open_markers, put_markers
+from tidelake.write.looked import LOOKED_KEY, encode_looked
 from tidelake.write.lookup import revived_key, with_unsettled
 from tidelake.write.missed import Missed, key_check
 from tidelake.write.moves import route
@@ -207,8 +208,9 @@ def _write(
     everywhere = moves or request.operation == "insert_overwrite_table"
     looks = replacing or request.operation != "bulk_insert" or context.buckets is not None
     slices = old_slices(storage, source, transaction, None) if everywhere else {}
+    missed: list[Missed] = []
     if moves:
-        rows = route(storage, context, slices, rows)
+        rows = route(storage, context, slices, rows, missed)
     parts = by_partition(rows)
     if looks and not everywhere:
         slices = old_slices(storage, source, transaction, [path for path, _ in parts])
@@ -229,7 +231,6 @@ def _write(
     if request.operation in LOOKED_UP and _is_logged(source.config) and rows.nbytes <= ARRANGED_BYTES:
         rows, numbers = arranged(storage, context, tasks, rows, numbers)
     request = with_incoming(context, request, rows)
-    missed: list[Missed] = []
     stats = _run(storage, context, tasks, [partial(chosen, rows, here, request) for here in numbers], outcome, missed)
     rejected = stage_rejects(storage, context.config, context.instant, "0", outcome)
     replaced = {p: tuple(s.file_id for s in found) for p, found in slices.items() if found} if replacing else {}
@@ -252,10 +253,14 @@ def finish(
     fresh = [stat for stat in stats if is_base(stat)] if request.operation == "upsert" and not bucketed else []
     touched = [(stat.partition_path or "", stat.file_id or "") for stat in stats if bucketed or not is_new_base(stat)]
     touched += [group for each in missed for group in each.groups]
-    watched = [*(stat.partition_path or "" for stat in fresh), *(each.partition_path for each in missed)]
+    watched = [stat.partition_path or "" for stat in fresh]
+    watched += [each.partition_path for each in missed if each.has_keys]
+    looked = [group for each in missed for group in each.looked]
     replacing = request.operation in REPLACING
+    footprint = footprint_of(touched, replaced, bucketed)
     footprint = replace(
-        footprint_of(touched, replaced, bucketed),
+        footprint,
+        looked=frozenset(footprint.group(*group) for group in looked),
         replaced_partitions=frozenset([*replaced, *(s.partition_path or "" for s in stats)] if replacing else []),
         missed_partitions=frozenset(watched),
         replaces_all=request.operation == "insert_overwrite_table",
@@ -264,7 +269,7 @@ def finish(
     checks = KeyChecks(missed=key_check(storage, fresh, missed, context.config.is_global))
     if request.operation == "upsert" and not bucketed:
         checks = replace(checks, revived=revived_key(storage, context, stats))
-    extra = {**extra_metadata(context, request), **rejected.metadata}
+    extra = {**extra_metadata(context, request), **rejected.metadata, **encode_looked(looked)}
     done = transaction.commit(stats, footprint, extra, replaced or None, checks)
     publish_rejects(storage, context.config)
     return done
@@ -403,7 +408,7 @@ def with_incoming(context: WriteContext, request: WriteRequest, rows: pa.Table) 
 def extra_metadata(context: WriteContext, request: WriteRequest) -> dict[str, str]:
     """What the commit says beside its files: the caller's metadata, the schema, our mark, and event times."""
     for own in request.extra_metadata:
-        if own in ("schema", TXN_KEY, WRITER_KEY) or own.startswith(OWN_PREFIXES):
+        if own in ("schema", TXN_KEY, WRITER_KEY, LOOKED_KEY) or own.startswith(OWN_PREFIXES):
             raise InvalidError(f"the metadata key {own!r} is the table's own", value=own)
     told = {}
     if request.watermark is not None:

@@ -1,4 +1,6 @@
-"""Deletes that found nothing: they leave no trace in files, and are true only as long as nobody inserts their keys.
+"""What a write looked for and that leaves no trace in files.
+
+Deletes that found nothing are true only as long as nobody inserts their keys.
 
 A write that drops one says which key it was, so that its commit can see whether another write has brought the key
 meanwhile. Without that, two upserts of which each inserts what the other deletes would both stand, and in no order.
@@ -6,7 +8,7 @@ meanwhile. Without that, two upserts of which each inserts what the other delete
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,11 +31,15 @@ MOST_KEYS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """The keys of one partition whose deletes were dropped; None: too many to name. Of a bucketed table, the buckets."""
+    """The keys of one partition whose deletes were dropped; None: too many to name. Of a bucketed table, the buckets.
+
+    ``lost_in`` are file groups that have keys of the write, and stay as they are because all of its rows for them lost.
+    """
 
     partition_path: str
     keys: pa.Array | None
     buckets: tuple[int, ...] = ()
+    lost_in: tuple[str, ...] = ()
 
     @staticmethod
     def of(partition_path: str, keys: pa.Array, buckets: npt.NDArray[np.int64] | None) -> Missed:
@@ -41,6 +47,22 @@ class Missed:
         if buckets is not None:
             return Missed(partition_path, None, tuple(np.unique(buckets).tolist()))
         return Missed(partition_path, keys if len(keys) <= MOST_KEYS else None)
+
+    @staticmethod
+    def lost(partition_path: str, file_ids: Iterable[str]) -> list[Missed]:
+        """File groups of a partition in which all rows lost, if there are any."""
+        found = tuple(sorted(set(file_ids)))
+        return [Missed(partition_path, pa.array([], pa.string()), lost_in=found)] if found else []
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether new base files of the partition are to be asked for keys."""
+        return not self.buckets and (self.keys is None or len(self.keys) > 0)
+
+    @property
+    def looked(self) -> list[tuple[str, str]]:
+        """The file groups that must be as they were, by partition and id."""
+        return [(self.partition_path, file_id) for file_id in self.lost_in]
 
     @property
     def groups(self) -> list[tuple[str, str]]:
@@ -74,7 +96,7 @@ def _keys(
     storage: Storage, fresh: Sequence[WriteStat], missed: Sequence[Missed]
 ) -> Iterator[tuple[str, pa.Array | None]]:
     for each in missed:
-        if not each.buckets:
+        if each.has_keys:
             yield each.partition_path, each.keys
     for own in fresh:
         yield own.partition_path or "", _stored_keys(storage, slice_of(own))

@@ -20,6 +20,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidelake.config import TableType
 from tidelake.errors import InternalError, UnsupportedError
 from tidelake.filegroup import FileSlice
 from tidelake.merge import LogContext, LogRecords, deleted_rows, merge_partial, merge_whole, read_logs
@@ -32,15 +33,21 @@ from tidelake.storage import Storage
 from tidelake.write.blanks import ordering_values
 from tidelake.write.context import WriteContext
 from tidelake.write.lookup import matches
+from tidelake.write.missed import Missed
 from tidelake.write.rows import GONE, HELPERS, KEY, PATH, PLACE
 
 
 def route(
-    storage: Storage, context: WriteContext, slices: Mapping[str, tuple[FileSlice, ...]], rows: pa.Table
+    storage: Storage,
+    context: WriteContext,
+    slices: Mapping[str, tuple[FileSlice, ...]],
+    rows: pa.Table,
+    missed: list[Missed],
 ) -> pa.Table:
     """Rows (one for each key) as they are to be written: where, over which slice of that partition, and whether as a delete.
 
     ``PLACE`` is the number of the slice in its partition, -1 if none has the key; ``GONE`` marks deletes of what moved away.
+    ``missed`` is told in which file groups rows lost, if what others do to these might have let them win.
     """
     if context.merge.partial_mode is not None:
         raise UnsupportedError(
@@ -53,6 +60,10 @@ def route(
     pairs = _pairs(storage, context, flat, plain)
     settled, unsure = _own_alone(pairs)
     judged = _judged(storage, context, flat, rows, unsure)
+    # Logs keep deletes, so that rows which lost once have lost for good; a base file without the key tells nothing.
+    if context.config.table_type is TableType.COPY_ON_WRITE:
+        for (path, _, file_slice), count in zip(flat, _lost(unsure, judged, len(flat)), strict=True):
+            missed += Missed.lost(path, [file_slice.file_id] if count else ())
     homeless = np.setdiff1d(np.arange(rows.num_rows), pairs["row"].to_numpy())
     kept = pl.concat(
         [
@@ -110,6 +121,12 @@ def _judged(
     is_home = ~pl.col("is_delete") & pl.col("is_own") & (rank * len(flat) + pl.col("slice") == best)
     is_left = ~pl.col("is_home") & (pl.col("alive") | ~pl.col("alive").any().over("row"))
     return known.with_columns(is_home.alias("is_home")).with_columns(is_left.alias("is_left"))
+
+
+def _lost(pairs: pl.DataFrame, judged: pl.DataFrame, count: int) -> npt.NDArray[np.int64]:
+    """How many rows lost against what each slice holds."""
+    dropped = pairs.join(judged, on=["row", "slice"], how="anti")["slice"].to_numpy()
+    return np.bincount(dropped, minlength=count)
 
 
 def _homes(judged: pl.DataFrame) -> pl.DataFrame:

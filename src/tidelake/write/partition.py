@@ -83,7 +83,8 @@ def plan_partition(
 ) -> list[PlannedFile]:
     """Which files the rows (with their helper columns) of one partition become.
 
-    ``outcome`` is told what is rejected, and ``missed`` which deletes are dropped because nothing has their keys.
+    ``outcome`` is told what is rejected, and ``missed`` what leaves no file: deletes of keys that nothing has, and groups
+    in which all rows lost.
     """
     if not task.slices:
         ensure_partition(storage, task.path, context.instant)
@@ -95,7 +96,9 @@ def plan_partition(
         is_new = task.operation == "overwrite"
         places = np.full(len(rows), -1, dtype=np.int64) if is_new else places_of(storage, context, task, rows)
         _note_missed(context, task, rows, places, missed)
+        had = places[places >= 0]
         rows, places = settled(storage, context, task.path, task.slices, rows, places, outcome)
+        missed += Missed.lost(task.path, (task.slices[n].file_id for n in np.setdiff1d(had, places).tolist()))
         return _new_groups(storage, context, task, rows) if is_new else change(storage, context, task, rows, places)
     if task.operation == "overwrite" or (context.buckets is None and task.operation in ("insert", "bulk_insert")):
         alive = rows.pick(np.flatnonzero(~_deleted(rows, context)))

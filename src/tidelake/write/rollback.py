@@ -87,16 +87,25 @@ def finish_rollback(storage: Storage, config: TableConfig, clock: Clock, own: st
     planned = {_planned_path(r, file) for r in plan.rollback_requests or () for file in r.files_to_be_deleted}
     found = _listed_files(storage, target) if is_done_again else files_of(storage, target)
     removed = sorted({path for path in planned if _carries(path, target)} | set(found))
-    # Of a completed write first what makes it true, so that no reader meets it without its files.
-    for name in moves.load().names:
+    names = moves.load().names
+    # The plan of a service stays: it may be carried out again, by another executor than the one that had it.
+    service = next((n.action for n in names if n.requested_time == target and n.action in PLANNED), None)
+
+    def is_anothers() -> bool:
+        """Whether others have finished the rollback: what is there of a service now may be a later executor's."""
+        return service is not None and any(i.requested_time == own and i.is_completed for i in moves.load().takers)
+
+    if is_anothers():
+        return
+    # Of a completed write first what makes it true, so that no reader meets it without its files. A service that has
+    # completed did so after this rollback: one that had before would not have been rolled back.
+    for name in names if action not in PLANNED else ():
         if name.requested_time == target and name.state is State.COMPLETED and name.action in WRITE_ACTIONS:
             storage.delete(moves.path(name))
-    # The plan of a service stays: it may be carried out again, by another executor than the one that had it.
-    service = next((n.action for n in moves.load().names if n.requested_time == target and n.action in PLANNED), None)
     if service is not None:
         number = free_claim(storage, target, lambda: max(map(token_number, removed), default=1))
-        if any(i.requested_time == own and i.is_completed for i in moves.load().takers):
-            return  # others have finished it, and what is there now may be a later executor's
+        if is_anothers():
+            return
         removed = [path for path in removed if token_number(path) <= number]
     for path in bases_first(removed):
         storage.delete(path)

@@ -62,6 +62,7 @@ from tidelake.services.strategy import Composed, make_strategy
 from tidelake.services.withdraw import withdraw
 from tidelake.storage import Storage
 from tidelake.timeline import Timeline
+from tidelake.timeline.claim import WithdrawnError
 from tidelake.write.base_stream import write_base_stream
 from tidelake.write.conflicts import Footprint, check_undone
 from tidelake.write.context import WriteContext
@@ -231,11 +232,11 @@ def _execute(call: ServiceCall, instant: str) -> Commit:
         return again_if_schema_changed(
             lambda: carry_out(call, CLUSTERING, instant, _partitions, partial(_work, call), _check)
         )
-    except StalePlanError as stale:
+    except (StalePlanError, WithdrawnError) as refused:
         try:
             withdraw(call, CLUSTERING, instant)
         except ConflictError:
-            raise stale from None  # others withdraw it
+            raise refused from None  # others withdraw it
         raise
 
 
