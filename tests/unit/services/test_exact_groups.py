@@ -170,7 +170,14 @@ def test_exact_groups_that_lost_are_counted_when_they_are_merged() -> None:
 
 
 REFUSED = {
-    "mode all": ({"hoodie.eventime.latest.verification.mode": "all"}, "mode all"),
+    "mode all": (
+        {
+            "hoodie.eventime.latest.verification.mode": "all",
+            "fields.a_ts.sequence-group": None,
+            "fields.b_ts.sequence-group": None,
+        },
+        "mode all",
+    ),
     "eager": ({"write.resolve": "eager"}, "when it is written"),
     "untimed": ({"hoodie.eventime.latest.verification.untimed": "accept"}, "without any event time"),
     "kept deletes": ({"tombstone.retention": "7d"}, "keeps deletes"),
