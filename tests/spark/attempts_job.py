@@ -24,7 +24,7 @@ def written_then_wrong(*given):
     flag = Path({flags!r}) / str(TaskContext.get().partitionId())
     try:
         with flag.open("x") as told:
-            told.write("\\n".join(stat.path for stat in done[0]))
+            told.write("\\n".join(stat.path for stat in done.stats))
     except FileExistsError:
         return done
     if {wrong!r} == "death":

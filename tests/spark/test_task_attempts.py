@@ -88,10 +88,10 @@ def test_task_that_ends_after_its_write_removes_its_files(tmp_path, monkeypatch)
     user = pa.schema([field for field in table.schema if not field.name.startswith("_hoodie")])
     context = context_of(source, user, transaction, request)
     rows = prepare(pa.table({"id": [0, 1], "v": ["n", "n"], "ts": [2, 2], "day": ["d0", "d1"]}), user, table.config)
-    stats, *_ = write._write_task(storage, context, transaction.start, request, rows, None)
-    commit = finish(storage, transaction, context, request, tuple(stats), {})
+    done = write._write_task(storage, context, transaction.start, request, rows, None)
+    commit = finish(storage, transaction, context, request, tuple(done.stats), {}, done.rejected, done.missed)
     before = files_of(table, commit.requested_time)
     monkeypatch.setattr(write, "_attempt", lambda: ("0-0-1", 1))
     with pytest.raises(ConflictError, match="ended before this task"):
         write._write_task(storage, context, transaction.start, request, rows, None)
-    assert files_of(table, commit.requested_time) == before == {stat.path for stat in stats}
+    assert files_of(table, commit.requested_time) == before == {stat.path for stat in done.stats}
