@@ -55,3 +55,12 @@ def shown(table: tl.Table, mode: str = "snapshot") -> list[Message]:
     """What the table says of all its families."""
     found = table.scan(columns=["agent", "a_ts", "plan", "p_ts"], mode=mode).to_arrow().to_pylist()
     return [(row["agent"], row["a_ts"], row["plan"], row["p_ts"]) for row in found]
+
+
+def told(table: tl.Table) -> tl.Table:
+    """The Smiths' story in four writes, and another family that comes and goes."""
+    upsert(table, ("Mike", 1, "A", 1), ("Mike", 1, "B", 2))
+    table.upsert(pa.concat_tables([rows(("Mike", 1, "C", 3)), rows(("Al", 1, "Z", 1), key="jones")]))
+    upsert(table, ("John", 2, "A", 1))
+    table.delete(["jones"])
+    return table

@@ -10,7 +10,7 @@ import pytest
 from hudi import HudiTable, HudiTableBuilder
 
 import tidelake as tl
-from clock_tables import rows, shown, smiths, upsert
+from clock_tables import shown, smiths, told
 
 COLUMNS = ("agent", "a_ts", "plan", "p_ts")
 
@@ -19,14 +19,6 @@ def read(path: Path, **options: str) -> list[tuple[Any, ...]]:
     batches = HudiTableBuilder.from_base_uri(str(path)).with_options(options).build().read()
     found = [row for batch in batches for row in pa.record_batch(batch).to_pylist()]
     return [tuple(row[name] for name in COLUMNS) for row in found]
-
-
-def told(table: tl.Table) -> tl.Table:
-    upsert(table, ("Mike", 1, "A", 1), ("Mike", 1, "B", 2))
-    table.upsert(pa.concat_tables([rows(("Mike", 1, "C", 3)), rows(("Al", 1, "Z", 1), key="jones")]))
-    upsert(table, ("John", 2, "A", 1))
-    table.delete(["jones"])
-    return table
 
 
 @pytest.mark.parametrize("mode", ["all", "per_group"])

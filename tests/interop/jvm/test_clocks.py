@@ -9,22 +9,30 @@ import pyarrow as pa
 import pytest
 
 import tidelake as tl
-from clock_tables import rows, shown, smiths, upsert
+from clock_tables import shown, smiths, told
 from interop.jvm.both import Both
 from interop.jvm.hudi_client import NO_METADATA, Hudi, HudiError
 
 pytestmark = pytest.mark.hudi_jvm
 COLUMNS = ("agent", "a_ts", "plan", "p_ts")
 OPTIMISED = {**NO_METADATA, "hoodie.datasource.query.type": "read_optimized"}
+BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
 WANTED = {"all": [("Mike", 1, "C", 3)], "per_group": [("John", 2, "C", 3)]}
 
 
-def told(table: tl.Table) -> tl.Table:
-    upsert(table, ("Mike", 1, "A", 1), ("Mike", 1, "B", 2))
-    table.upsert(pa.concat_tables([rows(("Mike", 1, "C", 3)), rows(("Al", 1, "Z", 1), key="jones")]))
-    upsert(table, ("John", 2, "A", 1))
-    table.delete(["jones"])
-    return table
+def keeping_deletes(
+    hudi: Hudi, path: Path, options: dict[str, str], write_options: dict[str, str]
+) -> tuple[tl.Table, Both]:
+    """A table that keeps deletes for a week, ours and Apache Hudi's."""
+    made = tl.create_table(
+        str(path),
+        "id string, v string, ts bigint",
+        name="t",
+        record_key="id",
+        ordering_fields="ts",
+        options={"tombstone.retention": "7d", **options},
+    )
+    return made, Both(hudi, path, {"hoodie.write.table.version": "9", **write_options})
 
 
 def read(hudi: Hudi, path: Path, options: dict[str, str] = NO_METADATA) -> list[tuple[Any, ...]]:
@@ -60,15 +68,7 @@ def test_apache_hudi_reads_what_was_resolved_at_the_write(
 def test_apache_hudi_does_not_show_what_a_kept_delete_hides(hudi: Hudi, tmp_path: Path, blocks: str) -> None:
     """After compaction a late 55 stays hidden, 61 returns, the read-optimised view is clean; and so after its compaction."""
     path = tmp_path / "t"
-    table = tl.create_table(
-        str(path),
-        "id string, v string, ts bigint",
-        name="t",
-        record_key="id",
-        ordering_fields="ts",
-        options={"tombstone.retention": "7d", "hoodie.logfile.data.block.format": blocks},
-    )
-    both = Both(hudi, path, {"hoodie.write.table.version": "9"})
+    table, both = keeping_deletes(hudi, path, {"hoodie.logfile.data.block.format": blocks}, {})
 
     def put(value: str, ts: int, key: str = "a") -> None:
         table.upsert(pa.table({"id": [key], "v": [value], "ts": [ts]}))
@@ -95,27 +95,7 @@ def test_apache_hudi_does_not_show_what_a_kept_delete_hides(hudi: Hudi, tmp_path
 def test_apache_hudi_meets_a_kept_delete_when_it_writes(hudi: Hudi, tmp_path: Path) -> None:
     """Its own late row stays hidden, its newer one returns, in its eyes and in ours."""
     path = tmp_path / "t"
-    table = tl.create_table(
-        str(path),
-        "id string, v string, ts bigint",
-        name="t",
-        record_key="id",
-        ordering_fields="ts",
-        options={
-            "tombstone.retention": "7d",
-            "hoodie.index.type": "BUCKET",
-            "hoodie.bucket.index.num.buckets": "2",
-        },
-    )
-    both = Both(
-        hudi,
-        path,
-        {
-            "hoodie.write.table.version": "9",
-            "hoodie.index.type": "BUCKET",
-            "hoodie.bucket.index.num.buckets": "2",
-        },
-    )
+    table, both = keeping_deletes(hudi, path, BUCKETS, BUCKETS)
 
     def seen() -> list[set[str]]:
         theirs = {row["v"] for row in hudi.read(path)["rows"]}
