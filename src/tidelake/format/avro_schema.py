@@ -277,7 +277,10 @@ class _Parser:
 
     def _count(self, nodes: int) -> None:
         self._nodes += nodes
-        if self._nodes > _limits.AVRO_SCHEMA_NODES:
+        self._check_room(0)
+
+    def _check_room(self, nodes: int) -> None:
+        if self._nodes + nodes > _limits.AVRO_SCHEMA_NODES:
             raise LimitError(f"an Avro schema expands to more than {_limits.AVRO_SCHEMA_NODES} types")
 
     def _check_depth(self, depth: int) -> None:
@@ -346,6 +349,7 @@ class _Parser:
         items = value.get("fields")
         if not isinstance(items, list):
             raise CorruptError(f"the Avro record {_clip(full)} has no list of fields")
+        self._check_room(len(items))  # Each field is a type at least: too many of them are not looked at one by one.
         fields: list[Field] = []
         names: set[str] = set()
         tallest = 0

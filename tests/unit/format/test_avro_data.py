@@ -281,18 +281,18 @@ def test_decode_records_one_long_array_is_read_in_linear_time() -> None:
     lists: list[list[str | None]] = [["a", None]] * 200 + [["bc", None, ""] * 30_000]
     rows: list[dict[str, object]] = [{"f0": items} for items in lists]
     encoded = fastavro_bytes(schema, rows)
-    started = time.perf_counter()
+    started = time.process_time()
     assert _rows(decode(schema, encoded)) == rows
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 30
 
 
 def test_decode_records_many_tiny_blocks_are_read_in_linear_time() -> None:
     """An array of a hundred thousand blocks of one item each is read, whatever its items."""
     for kind, item in (("boolean", b"\x01"), ("int", b"\x02")):
-        started = time.perf_counter()
+        started = time.process_time()
         batch = decode(_schema({"type": "array", "items": kind}), [(b"\x02" + item) * 100_000 + b"\x00"])
         assert len(batch.column(0)[0]) == 100_000
-        assert time.perf_counter() - started < 5
+        assert time.process_time() - started < 30
 
 
 def test_decode_records_extreme_longs_are_exact() -> None:

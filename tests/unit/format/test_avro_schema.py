@@ -226,10 +226,10 @@ def test_parse_schema_brackets_in_strings_do_not_count() -> None:
 @pytest.mark.parametrize("text", ['"' + '\\"' * 4_000_000, '"\\' * 2_000_000, '"' * 4_000_001, "\\" * 4_000_001])
 def test_parse_schema_endless_string_is_refused_in_linear_time(text: str) -> None:
     """Strings that never end take no quadratic time."""
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(CorruptError):
         parse_schema(text)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 30
 
 
 def test_parse_schema_depth_at_and_beyond_the_bound() -> None:
@@ -261,10 +261,10 @@ def test_parse_schema_billion_laughs_is_a_limit() -> None:
         uses: list[object] = [_field("f0", record)]
         uses += [_field(f"f{i}", f"r{level + 1}") for i in range(1, 10)]
         record = _record(*uses, name=f"r{level}")
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(LimitError, match="expands"):
         parse_schema(json.dumps(record))
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 30
 
 
 def test_parse_schema_sizes_beyond_their_bounds_are_limits() -> None:
