@@ -1,8 +1,9 @@
 """One upsert on a Spark session of its own, whose first attempts at each task go wrong after their files are written.
 
-Run as a program: MASTER TABLE WRONG FLAGS. WRONG is ``error`` (the attempt raises), ``death`` (its worker dies) or
-``double`` (two attempts write, as with speculation, and the answer of one counts). What the wrong attempts wrote is told by
-files in FLAGS. Spark starts doubles by itself only on a cluster; so a double is a second run of what the task runs.
+Run as a program: MASTER TABLE WRONG FLAGS. WRONG is ``error`` (the attempt raises), ``death`` (its worker dies),
+``double`` (two attempts write, and the answer of one counts) or ``slow`` (the attempt does not come to its end). What the
+wrong attempts wrote is told by files in FLAGS. Spark itself starts doubles of slow tasks only on a cluster, on another host;
+elsewhere a double is a second run of what the task runs.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 
 IN_WORKERS = """
 import os
+import time
 from pathlib import Path
 from pyspark import TaskContext
 import tidelake.spark.write as module
@@ -29,6 +31,8 @@ def written_then_wrong(*given):
         return done
     if {wrong!r} == "death":
         os._exit(1)
+    if {wrong!r} == "slow":
+        time.sleep(600)
     if {wrong!r} == "double":
         token, attempt = module._attempt()
         module._attempt = lambda: (token + "1", attempt + 1000)
@@ -39,6 +43,17 @@ module._write_task = written_then_wrong
 """
 
 
+DOUBLES = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.task.duration.threshold": "2s",
+    "spark.speculation.minTaskRuntime": "1s",
+    "spark.speculation.multiplier": "1.5",
+    "spark.speculation.quantile": "0.5",
+    "spark.executor.memory": "600m",
+}
+
+
 def main(master: str, path: str, wrong: str, flags: str) -> None:
     hooks = Path(flags).with_name("hooks")
     hooks.mkdir()
@@ -46,7 +61,10 @@ def main(master: str, path: str, wrong: str, flags: str) -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(hooks), *[entry for entry in sys.path if entry]])
     import tidelake as tl
 
-    spark = tl.session("attempts", master=master, config={"spark.sql.shuffle.partitions": "2"})
+    config = {"spark.sql.shuffle.partitions": "2", **(DOUBLES if wrong == "slow" else {})}
+    if wrong == "slow":
+        config["spark.executorEnv.PYTHONPATH"] = os.environ["PYTHONPATH"]
+    spark = tl.session("attempts", master=master, config=config)
     rows = spark.range(40).selectExpr("id", "'new' AS v", "2L AS ts", "concat('d', cast(id % 2 AS string)) AS day")
     tl.open_table(path, spark=spark).upsert(rows)
     spark.stop()

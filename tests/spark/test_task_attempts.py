@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 import tidelake as tl
+from model.deep import IS_DEEP
+from spark.standalone import standalone
 from tidelake.errors import ConflictError
 from tidelake.format.names import parse_base_name, parse_log_name
 from tidelake.storage import open_storage
@@ -35,6 +37,33 @@ def files_of(table: tl.Table, instant: str) -> set[str]:
     return {path for path, name in named.items() if name is not None and name.instant == instant}
 
 
+def upsert_whose_attempts_go_wrong(master: str, table: tl.Table, wrong: str, folder: Path) -> set[str]:
+    """What the attempts wrote that do not count."""
+    flags = folder / "flags"
+    flags.mkdir()
+    done = subprocess.run(
+        [sys.executable, str(JOB), master, table.path, wrong, str(flags)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return {line for flag in flags.iterdir() for line in flag.read_text().splitlines()}
+
+
+def check_last_write(table: tl.Table, wasted: set[str]) -> None:
+    """It has every row once, and the files on storage that carry its instant are those it names."""
+    assert wasted
+    last = table.timeline.completed_writes[-1]
+    stats = TimelineReader(open_storage(table.path), table.config).commit(last).stats
+    assert files_of(table, last.requested_time) == {stat.path for stat in stats}
+    assert not wasted & {stat.path for stat in stats}
+    found = table.scan(columns=["id", "v"]).to_arrow().sort_by("id").to_pylist()
+    assert found == [{"id": i, "v": "new" if i < 40 else "old"} for i in sorted({*range(40), *range(0, 60, 3)})]
+    assert not table.timeline.pending
+
+
 @pytest.mark.parametrize(
     ("wrong", "master", "table_type"),
     [
@@ -48,25 +77,16 @@ def test_attempts_that_go_wrong_leave_no_row_twice_and_no_file(
 ) -> None:
     """Each task's first attempt goes wrong with its files on storage: the commit names all files that are left."""
     table = make(tmp_path / "t", table_type)
-    flags = tmp_path / "flags"
-    flags.mkdir()
-    done = subprocess.run(
-        [sys.executable, str(JOB), master, table.path, wrong, str(flags)],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    wasted = {line for flag in flags.iterdir() for line in flag.read_text().splitlines()}
-    assert wasted
-    last = table.timeline.completed_writes[-1]
-    stats = TimelineReader(open_storage(table.path), table.config).commit(last).stats
-    assert files_of(table, last.requested_time) == {stat.path for stat in stats}
-    assert not wasted & {stat.path for stat in stats}
-    found = table.scan(columns=["id", "v"]).to_arrow().sort_by("id").to_pylist()
-    assert found == [{"id": i, "v": "new" if i < 40 else "old"} for i in sorted({*range(40), *range(0, 60, 3)})]
-    assert not table.timeline.pending
+    check_last_write(table, upsert_whose_attempts_go_wrong(master, table, wrong, tmp_path))
+
+
+@pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"] if IS_DEEP else ["MERGE_ON_READ"])
+def test_doubles_that_spark_starts_of_slow_tasks_leave_no_row_twice_and_no_file(table_type: str, tmp_path) -> None:
+    """Speculation on a real cluster: the first attempt has written its files and sleeps, and Spark takes another's answer."""
+    table = make(tmp_path / "t", table_type)
+    with standalone(tmp_path / "cluster") as master:
+        wasted = upsert_whose_attempts_go_wrong(master, table, "slow", tmp_path)
+    check_last_write(table, wasted)
 
 
 def test_task_that_ends_after_its_write_removes_its_files(tmp_path, monkeypatch) -> None:
