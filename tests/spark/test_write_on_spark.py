@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -168,11 +169,49 @@ def test_spark_bulk_insert_sorts_as_asked(spark, tmp_path: Path, sort: str | Non
     commit = table.bulk_insert(frame(spark, data).repartition(3), sort=sort)
     assert [row[0] for row in state(table)] == list(range(count))
     ranges = key_ranges(tmp_path / "t")
-    assert all(len(files) > 1 for files in ranges.values())
+    assert all((len(files) > 1) is (sort != "partition") for files in ranges.values())
     overlaps = any(first[1] >= second[0] for files in ranges.values() for first, second in pairwise(sorted(files)))
-    assert overlaps is (sort != "global")
+    assert overlaps is (sort is None)
     if sort is None:
         assert len(commit.stats) == 6, "three tasks write files of their own into two partitions"
     for file in (tmp_path / "t").rglob("*.parquet"):
         keys = pq.read_table(file, columns=["_hoodie_record_key"], partitioning=None).column(0).to_pylist()
         assert (keys == sorted(keys)) is (sort is not None)
+
+
+@pytest.mark.usefixtures("several_tasks")
+@pytest.mark.parametrize("is_adaptive", [True, False])
+def test_spark_bulk_insert_shares_a_hot_partition_out_and_leaves_small_ones_whole(
+    spark, tmp_path: Path, is_adaptive: bool
+) -> None:
+    """A partition larger than a task should have is written by several; without adaptive execution every one is."""
+    spark.conf.set("spark.sql.adaptive.enabled", str(is_adaptive).lower())
+    spark.conf.set("spark.sql.adaptive.advisoryPartitionSizeInBytes", "20k")
+    try:
+        data = spark.range(0, 20_000, 1, 4).selectExpr(
+            "id", "uuid() AS name", "1L AS ts", "if(id % 50 = 0, concat('d', id / 50 % 3), 'hot') AS day"
+        )
+        table = make(tmp_path / "t")
+        commit = table.bulk_insert(data)
+        files = Counter(stat.partition_path for stat in commit.stats)
+        assert files["day=hot"] > 1
+        assert all((count > 1) is not is_adaptive for day, count in files.items() if day != "day=hot")
+        assert table.scan(columns=["id"]).to_arrow().num_rows == 20_000
+        assert spark.conf.get("spark.sql.adaptive.advisoryPartitionSizeInBytes") == "20k", "the user's setting stays"
+    finally:
+        spark.conf.unset("spark.sql.adaptive.enabled")
+        spark.conf.unset("spark.sql.adaptive.advisoryPartitionSizeInBytes")
+
+
+@pytest.mark.usefixtures("several_tasks")
+def test_spark_upsert_makes_as_many_groups_of_new_rows_as_its_size_asks_for(spark, tmp_path: Path, monkeypatch) -> None:
+    """A small upsert makes one file group of its new rows in each partition, whatever number of tasks there is; a large one several."""
+    unsized = frame(spark, rows(*((i, "n", 1, f"d{i % 2}") for i in range(400))))
+    unsized.write.parquet(str(tmp_path / "rows"))
+    data = spark.read.parquet(str(tmp_path / "rows"))
+    small, large, unknown = (make(tmp_path / name) for name in ("small", "large", "unknown"))
+    assert len(small.upsert(data).stats) == 2
+    assert len(unknown.upsert(unsized).stats) <= 2 * spark.sparkContext.defaultParallelism
+    monkeypatch.setattr("tidelake.spark.write._SALT_BYTES", 100)
+    assert len(large.upsert(data).stats) > 4
+    assert state(small) == state(large) == state(unknown)

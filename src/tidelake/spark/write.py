@@ -73,6 +73,12 @@ _SPREAD = {
     "spark.sql.adaptive.coalescePartitions.minPartitionSize": "1b",
 }
 """Few rows may rewrite many file groups: while a copy-on-write runs, small pieces are joined no further than to all cores."""
+_BULK = {"spark.sql.adaptive.advisoryPartitionSizeInBytes": "32m"}
+"""While a bulk insert runs: a partition of so much is one task's and one file, a larger one is shared by several."""
+_SALT_BYTES = 16 * 1024 * 1024
+"""An upsert of so much needs no second task for one partition; each more makes a file group more of new rows there."""
+_UNKNOWN = 2**62
+"""About what Spark says of rows whose size it does not know."""
 _LOST = -2
 """What rows that only tell have as their ``PLACE``, less the number of the slice that they tell of."""
 _TYPED = re.compile(r"tidelake\.errors\.(\w+): (.*)")
@@ -185,13 +191,14 @@ def _run(
 
     if _goes_straight(data, context, request):
         written = _spread_raw(data, context, request).mapInArrow(write_straight, "done binary")
-        return _carried_out(data.sparkSession, written, {})
+        return _carried_out(data.sparkSession, written, _BULK)
     ready = data.mapInArrow(make_ready, spark_schema(prepared_schema))
     if context.config.is_global and deduplicates(operation, context.config):
         # All versions of a key meet, whatever their partitions.
         ready = ready.repartition(F.col(KEY)).mapInArrow(settle, spark_schema(routed_schema))
     if context.buckets is None:
-        ready = ready.withColumn(SALT, F.pmod(F.hash(F.col(KEY)), F.lit(SALTS)).cast("long"))
+        salts = SALTS if is_tagged else _salts(data)
+        ready = ready.withColumn(SALT, F.pmod(F.hash(F.col(KEY)), F.lit(salts)).cast("long"))
     ready = _spread(ready, context, request)
     if is_tagged:
         ready = ready.mapInArrow(look_up, spark_schema(tagged_schema)).repartition(F.col(PATH), F.col(SALT))
@@ -225,12 +232,27 @@ def _goes_straight(data: DataFrame, context: WriteContext, request: WriteRequest
 
 
 def _spread_raw(data: DataFrame, context: WriteContext, request: WriteRequest) -> DataFrame:
+    by = [F.col(field) for field in context.config.partition_fields]
     if context.buckets is None and request.sort is None:
         return data
-    by = [F.col(field) for field in context.config.partition_fields]
     if context.buckets is None:
+        if data.sparkSession.conf.get("spark.sql.adaptive.enabled") == "true":
+            return data.hint("rebalance", *by)  # shares a large partition out among tasks, and leaves a small one whole
         by.append(F.pmod(F.hash(*context.config.record_key_fields), F.lit(SALTS)))
     return data.repartition(*by) if by else data.repartition(1)
+
+
+def _salts(data: DataFrame) -> int:
+    """Into how many pieces the rows of one partition are spread, by what Spark expects the rows to be.
+
+    It expects rows of unknown size to be endless: then all cores may be needed.
+    """
+    try:
+        told = int(data._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+        most = min(SALTS, data.sparkSession.sparkContext.defaultParallelism) if told >= _UNKNOWN else SALTS
+    except (AttributeError, PySparkException):  # Spark Connect does not tell
+        return SALTS
+    return min(most, 1 + told // _SALT_BYTES)
 
 
 def _spread(ready: DataFrame, context: WriteContext, request: WriteRequest) -> DataFrame:
