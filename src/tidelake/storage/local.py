@@ -58,7 +58,7 @@ TEMP_LIFE_MS: Final = 60 * 60 * 1000
 FOLDER_TRIES: Final = 8
 """How often a folder is made again that another process has just pruned."""
 
-SYNC_THREADS: Final = 2
+SYNC_THREADS: Final = 8
 SYNC_WAITING: Final = 256
 """How many files of a batch may be open, waiting to be synced."""
 SYNC_AT_ONCE_BYTES: Final = 1 << 20
