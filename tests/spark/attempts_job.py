@@ -1,9 +1,10 @@
-"""One upsert on a Spark session of its own, whose first attempts at each task go wrong after their files are written.
+"""One upsert on a Spark session of its own, whose first attempts at each task go wrong.
 
-Run as a program: MASTER TABLE WRONG FLAGS. WRONG is ``error`` (the attempt raises), ``death`` (its worker dies),
-``double`` (two attempts write, and the answer of one counts) or ``slow`` (the attempt does not come to its end). What the
-wrong attempts wrote is told by files in FLAGS. Spark itself starts doubles of slow tasks only on a cluster, on another host;
-elsewhere a double is a second run of what the task runs.
+Run as a program: MASTER TABLE FLAGS WRONG WHEN. WRONG is ``error`` (the attempt raises), ``worker``, ``executor`` or ``driver``
+(that process is killed), ``double`` (two attempts write, and the answer of one counts) or ``slow`` (the attempt does not come
+to its end). WHEN says how many of its files the attempt has written then: ``none``, ``one`` or ``all``. Which these are is told
+by files in FLAGS. Spark itself starts doubles of slow tasks only on a cluster, on another host; elsewhere a double is a
+second run of what the task runs.
 """
 
 from __future__ import annotations
@@ -12,37 +13,7 @@ import os
 import sys
 from pathlib import Path
 
-IN_WORKERS = """
-import os
-import time
-from pathlib import Path
-from pyspark import TaskContext
-import tidelake.spark.write as module
-
-real = module._write_task
-
-def written_then_wrong(*given):
-    done = real(*given)
-    flag = Path({flags!r}) / str(TaskContext.get().partitionId())
-    try:
-        with flag.open("x") as told:
-            told.write("\\n".join(stat.path for stat in done.stats))
-    except FileExistsError:
-        return done
-    if {wrong!r} == "death":
-        os._exit(1)
-    if {wrong!r} == "slow":
-        time.sleep(600)
-    if {wrong!r} == "double":
-        token, attempt = module._attempt()
-        module._attempt = lambda: (token + "1", attempt + 1000)
-        return real(*given)
-    raise RuntimeError("this attempt goes wrong")
-
-module._write_task = written_then_wrong
-"""
-
-
+HEARTBEAT_MS = 500
 DOUBLES = {
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
@@ -50,23 +21,24 @@ DOUBLES = {
     "spark.speculation.minTaskRuntime": "1s",
     "spark.speculation.multiplier": "1.5",
     "spark.speculation.quantile": "0.5",
-    "spark.executor.memory": "600m",
 }
 
 
-def main(master: str, path: str, wrong: str, flags: str) -> None:
+def main(master: str, path: str, flags: str, wrong: str, when: str) -> None:
     hooks = Path(flags).with_name("hooks")
     hooks.mkdir()
-    (hooks / "sitecustomize.py").write_text(IN_WORKERS.format(flags=flags, wrong=wrong))
+    called = f"Hooks({wrong!r}, {when!r}, {flags!r}, {os.getpid()}).install()"
+    (hooks / "sitecustomize.py").write_text(f"from attempt_hooks import Hooks\n\n{called}\n")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(hooks), *[entry for entry in sys.path if entry]])
     import tidelake as tl
 
     config = {"spark.sql.shuffle.partitions": "2", **(DOUBLES if wrong == "slow" else {})}
-    if wrong == "slow":
-        config["spark.executorEnv.PYTHONPATH"] = os.environ["PYTHONPATH"]
+    if master.startswith("spark:"):
+        config |= {"spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"], "spark.executor.memory": "600m"}
     spark = tl.session("attempts", master=master, config=config)
     rows = spark.range(40).selectExpr("id", "'new' AS v", "2L AS ts", "concat('d', cast(id % 2 AS string)) AS day")
-    tl.open_table(path, spark=spark).upsert(rows)
+    options = {"hoodie.client.heartbeat.interval_in_ms": str(HEARTBEAT_MS)} if wrong == "driver" else {}
+    tl.open_table(path, spark=spark, options=options).upsert(rows)
     spark.stop()
 
 

@@ -22,24 +22,29 @@ from tidelake.merge.outcome import BORN, KEY, Outcome
 from tidelake.merge.spec import MergeSpec
 
 OUTPUT_ROWS = 262_144
+FEW_KEYS = 10_000
+"""Up to so many, a table of the keys as texts is made sooner than the frames of a join."""
 
 
 class KeyLookup:
     """Finds keys of base rows among the keys of the log side.
 
-    Keys are joined by a 64-bit hash and then compared, which is faster than joining text. Should two keys of the log
-    side share a hash, text is joined.
+    Many keys are joined by a 64-bit hash and then compared, since a table of texts would be made anew for each batch. Few
+    keys are looked up as texts, and so are all if two of the log side share a hash.
     """
 
     def __init__(self, keys: pl.Series) -> None:
         self._keys = pc.cast(keys.to_arrow(), pa.string())
-        self._hashes = pl.DataFrame({"hash": keys.hash(), "place": np.arange(len(keys), dtype=np.int64)})
-        self._is_exact = self._hashes["hash"].n_unique() == len(keys)
+        self._hashes: pl.DataFrame | None = None
+        if len(keys) > FEW_KEYS:
+            hashes = keys.hash()
+            if hashes.n_unique() == len(keys):
+                self._hashes = pl.DataFrame({"hash": hashes, "place": np.arange(len(keys), dtype=np.int64)})
         self._met = np.zeros(len(keys), dtype=np.bool_)
 
     def find(self, keys: pa.Array) -> Places:
         """For each key its place on the log side, -1 where it has none; each place is given out once."""
-        places = self._hash_places(keys) if self._is_exact else self._text_places(keys)
+        places = self._text_places(keys) if self._hashes is None else self._hash_places(keys, self._hashes)
         rows = np.flatnonzero(places >= 0)
         found = places[rows]
         first = np.empty(len(self._keys), dtype=np.int64)
@@ -50,9 +55,9 @@ class KeyLookup:
         self._met[found] = True
         return places
 
-    def _hash_places(self, keys: pa.Array) -> Places:
+    def _hash_places(self, keys: pa.Array, known: pl.DataFrame) -> Places:
         hashes = pl.Series("hash", keys, dtype=pl.String).hash()
-        joined = pl.DataFrame({"hash": hashes}).join(self._hashes, on="hash", how="left", maintain_order="left")
+        joined = pl.DataFrame({"hash": hashes}).join(known, on="hash", how="left", maintain_order="left")
         places: Places = joined["place"].fill_null(-1).to_numpy().copy()
         rows = np.flatnonzero(places >= 0)
         same = pc.equal(keys.take(pa.array(rows)), self._keys.take(pa.array(places[rows])))

@@ -24,6 +24,9 @@ from tidelake.storage import Storage, open_input
 BATCH_ROWS = 65_536
 """Rows that are decoded at a time: less than a row group, so that merging holds little beside the log side."""
 
+WORTH_THREADS_BYTES = 1024 * 1024
+"""The columns of a smaller file are decoded one after the other: handing them to threads takes longer."""
+
 
 def read_slice(
     storage: Storage,
@@ -77,7 +80,8 @@ def read_base(
             present = [name for name in schema.names if name in stored.names]
             groups = _row_groups(file, source, condition, schema)
             missing = sum(file.metadata.row_group(group).num_rows for group in groups)
-            for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=present, use_threads=use_threads):
+            threads = use_threads and base.size_bytes >= WORTH_THREADS_BYTES
+            for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=present, use_threads=threads):
                 missing -= batch.num_rows
                 yield conform_stored(batch, schema)
                 del batch  # or it would be held while the next one is decoded
