@@ -6,11 +6,12 @@ from tidelake.storage.faulty import Fault, FaultKind, FaultyStorage, Operation, 
 from tidelake.storage.local import LocalStorage
 from tidelake.storage.memory import MemoryStorage, discard_memory_storage
 from tidelake.storage.paths import check_path, check_prefix
-from tidelake.storage.port import ObjectInfo, Puts, Storage
+from tidelake.storage.port import Batch, ObjectInfo, Puts, Storage
 from tidelake.storage.resolve import KNOWN_SCHEMES, open_storage
 
 __all__ = [
     "KNOWN_SCHEMES",
+    "Batch",
     "Fault",
     "FaultKind",
     "FaultyStorage",

@@ -74,18 +74,21 @@ def set_time(
         os.utime(file, ns=(time_ns, time_ns))
 
 
-def make_folders(folder: str) -> None:
-    """Make a folder and its parents, each durable."""
+def make_folders(folder: str, unsynced: set[str] | None = None) -> None:
+    """Make a folder and its parents, each durable; or ``unsynced`` is told which folders are to be synced."""
     if os.path.isdir(folder):
         return
     parent = os.path.dirname(folder)
-    make_folders(parent)
+    make_folders(parent, unsynced)
     try:
         os.mkdir(folder)
     except FileExistsError:
         if not os.path.isdir(folder):
             raise
-    sync_folder(parent)
+    if unsynced is None:
+        sync_folder(parent)
+    else:
+        unsynced.add(parent)
 
 
 def sync_folder(folder: str) -> None:

@@ -33,7 +33,8 @@ from typing import Final, Literal, NamedTuple, NoReturn, TypeVar
 
 from tidelake._clock import Clock, SystemClock
 from tidelake.errors import AlreadyExistsError, PreconditionError, TidelakeError, UnavailableError
-from tidelake.storage.port import ObjectInfo, Puts, Storage
+from tidelake.storage.ensure import ensure_object
+from tidelake.storage.port import Batch, ObjectInfo, Puts, Storage
 
 FaultKind = Literal["crash_before", "crash_after", "lost_answer", "tear", "delay", "http_409", "http_412", "http_503"]
 FAULT_KINDS: Final[tuple[FaultKind, ...]] = (
@@ -155,7 +156,7 @@ class FaultyStorage:
         return self._do("put", path, lambda: self.inner.put(path, data), torn=lambda: self._put_half(path, data))
 
     @contextmanager
-    def batch(self) -> Iterator[Puts]:
+    def batch(self) -> Iterator[Batch]:
         with self.inner.batch() as puts:
             yield _FaultyPuts(self, puts)
             # What may fail when the block ends, where a storage makes everything durable at once.
@@ -236,6 +237,9 @@ class _FaultyPuts:
 
     def put(self, path: str, data: bytes | memoryview) -> None:
         self.storage.put_in(self.inner, path, data)
+
+    def ensure(self, path: str, data: bytes) -> None:
+        ensure_object(self.storage, path, data)
 
 
 def _attempt(act: Callable[[], object]) -> None:

@@ -26,14 +26,13 @@ import errno
 import fcntl
 import os
 import stat
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from tidelake._clock import Clock, SystemClock
 from tidelake.errors import AlreadyExistsError, InvalidError, NotFoundError, PreconditionError, UnavailableError
-from tidelake.storage._background import Background
+from tidelake.storage._local_batch import LocalPuts, NewFile
 from tidelake.storage._local_errors import read_error, write_error
 from tidelake.storage._local_files import (
     MILLISECOND_NS,
@@ -48,7 +47,7 @@ from tidelake.storage._local_files import (
 )
 from tidelake.storage._local_listing import list_folder, object_info, version_of, walk
 from tidelake.storage.paths import RELATIVE_LOCK_FILE, RELATIVE_TEMP_DIR, check_path, check_prefix, parent_of
-from tidelake.storage.port import ObjectInfo, Puts
+from tidelake.storage.port import Batch, ObjectInfo
 
 LOCK_WAIT_S: Final = 10.0
 """How long put-if-match waits for another process before it gives up."""
@@ -57,12 +56,6 @@ TEMP_LIFE_MS: Final = 60 * 60 * 1000
 """After how long a temporary file belongs to nobody who lives."""
 FOLDER_TRIES: Final = 8
 """How often a folder is made again that another process has just pruned."""
-
-SYNC_THREADS: Final = 8
-SYNC_WAITING: Final = 256
-"""How many files of a batch may be open, waiting to be synced."""
-SYNC_AT_ONCE_BYTES: Final = 1 << 20
-"""A file of a batch that is larger is synced while others are made."""
 
 FOLDERS_KNOWN: Final = 10_000
 _PRUNED: Final = ".hoodie/.temp/"
@@ -146,8 +139,8 @@ class LocalStorage:
                 return temp.version
 
     @contextlib.contextmanager
-    def batch(self) -> Iterator[Puts]:
-        puts = _LocalPuts(self)
+    def batch(self) -> Iterator[Batch]:
+        puts = LocalPuts(self)
         try:
             yield puts
         except BaseException:
@@ -155,8 +148,11 @@ class LocalStorage:
             raise
         puts.sync()
 
-    def put_new(self, path: str, data: bytes | memoryview) -> int | None:
-        """Write a new file under its own name; returns it open, to be synced and closed. None if there is one already."""
+    def put_new(self, path: str, data: bytes | memoryview, folders: set[str]) -> int | None:
+        """Write a new file under its own name; returns it open, to be synced and closed. None if there is one already.
+
+        ``folders`` is told which folders have new names, to be synced.
+        """
         target = self._target(path)
         with self._writing(path):
             made: list[int] = []
@@ -166,7 +162,7 @@ class LocalStorage:
                 made.append(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
 
             try:
-                self._in_folder(target, create)
+                self._in_folder(target, create, folders)
             except FileExistsError:
                 return None
             try:
@@ -177,7 +173,16 @@ class LocalStorage:
                 with contextlib.suppress(OSError):  # on a full disk others need the room
                     unlink(target)
                 raise
+            folders.add(os.path.dirname(target))
             return made[0]
+
+    def begin_new(self, path: str, data: bytes) -> NewFile | None:
+        """Write what is to become a file, to be synced and then named. None if there is one already."""
+        target = self._target(path)
+        with self._writing(path):
+            if os.path.lexists(target):
+                return None
+            return self._new_temp(path, data)
 
     def sync_file(self, path: str, file: int) -> None:
         """Sync a file of a batch and close it."""
@@ -187,26 +192,31 @@ class LocalStorage:
         finally:
             os.close(file)
 
+    def name_new(self, new: NewFile, folders: set[str]) -> None:
+        """Give a synced file its name, unless another has it by now; ``folders`` is told which have new names."""
+        target = self._target(new.path)
+        with self._writing(new.path), contextlib.suppress(FileExistsError):
+            self._in_folder(target, lambda: self._link(new.temp, target), folders)
+            folders.add(os.path.dirname(target))
+        self.drop_new(new)
+
+    def drop_new(self, new: NewFile) -> None:
+        """Forget what was to become a file; the sweep takes what cannot be removed now."""
+        with contextlib.suppress(OSError):
+            unlink(new.temp)
+
     def sync_names(self, folder: str) -> None:
-        """Sync a folder that a batch has put files in."""
+        """Sync a folder that a batch has made names in."""
         with self._writing(folder):
-            sync_folder(self._native(folder))
+            sync_folder(folder)
 
     def put_if_absent(self, path: str, data: bytes) -> str:
         target = self._target(path)
         with self._writing(path), self._temp(data) as temp:
-
-            def link() -> None:
-                if not os.path.lexists(target):
-                    unlink(checksum_sibling(target))  # a deleted object's
-                try:
-                    os.link(temp.path, target)
-                except FileExistsError as error:
-                    raise AlreadyExistsError(
-                        f"{path!r} exists already", value=path, table=self._root, file=path
-                    ) from error
-
-            self._in_folder(target, link)
+            try:
+                self._in_folder(target, lambda: self._link(temp.path, target))
+            except FileExistsError as error:
+                raise AlreadyExistsError(f"{path!r} exists already", value=path, table=self._root, file=path) from error
             sync_folder(os.path.dirname(target))
             return temp.version
 
@@ -334,27 +344,47 @@ class LocalStorage:
         differs_from: os.stat_result | None = None,
         later_than: os.stat_result | None = None,
     ) -> Iterator[_Temp]:
-        folder = self._native(RELATIVE_TEMP_DIR)
-        self._must_be_inside(folder, RELATIVE_TEMP_DIR)
-        name, file = create_temp(folder)
+        new = self._new_temp("", data, differs_from, later_than)
         try:
             try:
-                write_all(file, data)
-                set_time(file, data, differs_from, later_than)
-                os.fsync(file)
-                version = version_of(os.fstat(file))
+                os.fsync(new.file)
+                version = version_of(os.fstat(new.file))
             finally:
-                os.close(file)
-            yield _Temp(name, version)
+                os.close(new.file)
+            yield _Temp(new.temp, version)
         finally:
-            with contextlib.suppress(OSError):  # the sweep takes what cannot be removed now
-                unlink(name)
+            self.drop_new(new)
 
-    def _in_folder(self, target: str, act: Callable[[], None]) -> None:
-        """Do what gives the target its name, with its folder made before."""
+    def _new_temp(
+        self,
+        path: str,
+        data: bytes | memoryview,
+        differs_from: os.stat_result | None = None,
+        later_than: os.stat_result | None = None,
+    ) -> NewFile:
+        """An object's bytes under a name that nobody looks for, open, not synced yet."""
+        folder = self._native(RELATIVE_TEMP_DIR)
+        self._must_be_inside(folder, RELATIVE_TEMP_DIR)
+        new = NewFile(path, *create_temp(folder))
+        try:
+            write_all(new.file, data)
+            set_time(new.file, data, differs_from, later_than)
+        except BaseException:
+            os.close(new.file)
+            self.drop_new(new)
+            raise
+        return new
+
+    def _link(self, temp: str, target: str) -> None:
+        if not os.path.lexists(target):
+            unlink(checksum_sibling(target))  # a deleted object's
+        os.link(temp, target)
+
+    def _in_folder(self, target: str, act: Callable[[], None], unsynced: set[str] | None = None) -> None:
+        """Do what gives the target its name, with its folder made before; see ``make_folders``."""
         folder = os.path.dirname(target)
         for attempt in range(FOLDER_TRIES):
-            make_folders(folder)
+            make_folders(folder, unsynced)
             try:
                 act()
             except FileNotFoundError:
@@ -413,49 +443,6 @@ class LocalStorage:
         return PreconditionError(
             f"{path!r} is no longer version {version!r}", value=version, table=self._root, file=path
         )
-
-
-class _LocalPuts:
-    """The puts of a batch: files that wait to be synced, and their folders, which are synced last."""
-
-    __slots__ = ("_background", "_folders", "_guard", "_storage", "_waiting")
-
-    def __init__(self, storage: LocalStorage) -> None:
-        self._storage = storage
-        self._folders: set[str] = set()
-        self._waiting: list[tuple[str, int]] = []
-        self._guard = threading.Lock()
-        self._background = Background(SYNC_THREADS, SYNC_WAITING)
-
-    def put(self, path: str, data: bytes | memoryview) -> None:
-        file = self._storage.put_new(path, data)
-        if file is None:
-            self._storage.put(path, data)
-            return
-        with self._guard:
-            self._folders.add(parent_of(path))
-            if len(data) < SYNC_AT_ONCE_BYTES and len(self._waiting) < SYNC_WAITING:
-                self._waiting.append((path, file))
-                return
-        self._later(path, file)
-
-    def sync(self) -> None:
-        """Make everything durable that was put."""
-        for path, file in self._waiting:
-            self._later(path, file)
-        self._background.end()
-        self._background.check()
-        for folder in sorted(self._folders):
-            self._storage.sync_names(folder)
-
-    def leave(self) -> None:
-        """End without making anything durable."""
-        for _, file in self._waiting:
-            os.close(file)
-        self._background.end()
-
-    def _later(self, path: str, file: int) -> None:
-        self._background.run(lambda: self._storage.sync_file(path, file))
 
 
 def local_root(text: str) -> str:

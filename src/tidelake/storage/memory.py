@@ -17,6 +17,7 @@ from typing import Final
 
 from tidelake._clock import Clock, SystemClock
 from tidelake.errors import AlreadyExistsError, InvalidError, NotFoundError, PreconditionError
+from tidelake.storage.ensure import ensure_object
 from tidelake.storage.paths import check_path, check_prefix
 from tidelake.storage.port import ObjectInfo
 
@@ -99,6 +100,9 @@ class MemoryStorage:
     @contextmanager
     def batch(self) -> Iterator[MemoryStorage]:
         yield self
+
+    def ensure(self, path: str, data: bytes) -> None:
+        ensure_object(self, path, data)
 
     def put_if_absent(self, path: str, data: bytes) -> str:
         check_path(path)

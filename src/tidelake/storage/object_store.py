@@ -38,6 +38,7 @@ from tidelake.errors import (
     UnsupportedError,
 )
 from tidelake.storage._background import Background
+from tidelake.storage.ensure import ensure_object
 from tidelake.storage.object_store_options import (
     MAX_RETRIES,
     RETRY_TIMEOUT_S,
@@ -47,7 +48,7 @@ from tidelake.storage.object_store_options import (
     store_config,
 )
 from tidelake.storage.paths import check_path, check_prefix, join, parent_of
-from tidelake.storage.port import ObjectInfo, Puts
+from tidelake.storage.port import Batch, ObjectInfo
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta, PutMode
@@ -157,7 +158,7 @@ class ObjectStorage:
             raise self._error(error, "write", path) from error
 
     @contextmanager
-    def batch(self) -> Iterator[Puts]:
+    def batch(self) -> Iterator[Batch]:
         sent = _SentPuts(self, Background(BATCH_THREADS, BATCH_THREADS))
         try:
             yield sent
@@ -314,6 +315,9 @@ class _SentPuts:
 
     def put(self, path: str, data: bytes | memoryview) -> None:
         self.background.run(lambda: self.storage.put(path, data))
+
+    def ensure(self, path: str, data: bytes) -> None:
+        self.background.run(lambda: ensure_object(self.storage, path, data))
 
 
 def _open(location: Location, config: StoreConfig, max_retries: int) -> Store:

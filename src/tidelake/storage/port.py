@@ -40,6 +40,14 @@ class Puts(Protocol):
         ...
 
 
+class Batch(Puts, Protocol):
+    """Puts that are made durable together."""
+
+    def ensure(self, path: str, data: bytes) -> None:
+        """Create, unless it is there; atomic for readers, who may not see it before the end of the batch."""
+        ...
+
+
 @runtime_checkable
 class Storage(Protocol):
     """Bytes under names, with two conditional writes."""
@@ -83,7 +91,7 @@ class Storage(Protocol):
         """Create or replace; returns the version."""
         ...
 
-    def batch(self) -> AbstractContextManager[Puts]:
+    def batch(self) -> AbstractContextManager[Batch]:
         """Many puts, durable when the block has ended: cheaper than one after the other. Errors may come at its end."""
         ...
 

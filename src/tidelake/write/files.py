@@ -30,7 +30,7 @@ from tidelake.merge.delete_times import delete_bounds_ms, joined_bounds
 from tidelake.merge.ordering import delete_ordering
 from tidelake.schema import RECORD_KEY
 from tidelake.schema.event_time import event_bounds_ms
-from tidelake.storage import Puts, Storage, ensure_object
+from tidelake.storage import Batch, Puts, Storage
 from tidelake.timeline import parse_instant, timeline_zone
 from tidelake.write.context import WriteContext
 from tidelake.write.log_sizes import fitting_blocks
@@ -63,11 +63,11 @@ def put_markers(storage: Storage, instant: str, number: int, files: Iterable[tup
         storage.put(f"{MARKER_DIR}/{instant}/{MARKERS}{number}", lines.encode())
 
 
-def ensure_partition(storage: Storage, partition_path: str, instant: str) -> None:
+def ensure_partition(batch: Batch, partition_path: str, instant: str) -> None:
     """Put the partition's metafile if it is not there: without it Apache Hudi does not see the partition."""
     depth = partition_path.count("/") + 1 if partition_path else 0
     metadata = encode_partition_metadata(PartitionMetadata(instant, depth))
-    ensure_object(storage, join(partition_path, PARTITION_META_FILE), metadata)
+    batch.ensure(join(partition_path, PARTITION_META_FILE), metadata)
 
 
 def write_base(

@@ -27,7 +27,7 @@ from tidelake.index import bucket_file_id, bucket_numbers, bucket_of, keep_keys,
 from tidelake.merge import Outcome, deleted_rows, merge_records, records_of
 from tidelake.query import read_base
 from tidelake.schema import FILE_NAME, with_meta
-from tidelake.storage import Puts, Storage
+from tidelake.storage import Batch, Storage
 from tidelake.write.blanks import refuse_older_than_blanked
 from tidelake.write.context import WriteContext
 from tidelake.write.deletes import delete_entries
@@ -70,7 +70,7 @@ class PlannedFile:
     """What its marker says: CREATE, or MERGE for a new version of a base file."""
     rows: int
     """How many rows come into it."""
-    write: Callable[[Puts], WriteStat]
+    write: Callable[[Batch], WriteStat]
 
 
 def plan_partition(
@@ -86,8 +86,6 @@ def plan_partition(
     ``outcome`` is told what is rejected, and ``missed`` what leaves no file: deletes of keys that nothing has, and groups
     in which all rows lost.
     """
-    if not task.slices:
-        ensure_partition(storage, task.path, context.instant)
     if context.config.is_exact:
         return _log_all(storage, context, task, rows)
     is_rewritten = context.config.table_type is TableType.COPY_ON_WRITE
@@ -155,7 +153,8 @@ def _log_all(storage: Storage, context: WriteContext, task: PartitionTask, rows:
 def _empty_base(context: WriteContext, task: PartitionTask, file_id: str) -> PlannedFile:
     name = BaseFileName(file_id, task.token, context.instant)
 
-    def write(puts: Puts) -> WriteStat:
+    def write(puts: Batch) -> WriteStat:
+        _begin_partition(puts, context, task)
         return write_base(puts, context, name, task.path, with_meta(context.schema).empty_table(), None)
 
     return PlannedFile(join(task.path, str(name)), "CREATE", 0, write)
@@ -188,7 +187,7 @@ def _append(
         for version, part in enumerate(parts, start=1):
             name = LogFileName(file_slice.file_id, context.instant, version, task.token)
 
-            def write(puts: Puts, name: LogFileName = name, part: LogPart = part) -> WriteStat:
+            def write(puts: Batch, name: LogFileName = name, part: LogPart = part) -> WriteStat:
                 gone = part.gone.taken() if len(part.gone) else None
                 deletes = None if gone is None else delete_entries(gone, context, unconditional=unconditional)
                 return write_log(puts, context, name, task.path, part.rows, deletes, part.at_most)
@@ -219,7 +218,7 @@ def _rewrite(
         name = BaseFileName(task.slices[number].file_id, task.token, context.instant)
         data = rows.pick(here)
 
-        def write(puts: Puts, name: BaseFileName = name, base: BaseFile = base, data: Chosen = data) -> WriteStat:
+        def write(puts: Batch, name: BaseFileName = name, base: BaseFile = base, data: Chosen = data) -> WriteStat:
             merged = _merged(storage, context, task, base, name, data.taken(), outcome)
             return write_base(puts, context, name, task.path, merged, str(base.name))
 
@@ -284,7 +283,8 @@ def _new_groups(storage: Storage, context: WriteContext, task: PartitionTask, ro
     for file_id, part in _new_parts(context, rows, task.new_id):
         name = BaseFileName(file_id, task.token, context.instant)
 
-        def write(puts: Puts, name: BaseFileName = name, part: Chosen = part) -> WriteStat:
+        def write(puts: Batch, name: BaseFileName = name, part: Chosen = part) -> WriteStat:
+            _begin_partition(puts, context, task)
             stored = stored_rows(part.taken(), context.instant, task.path, str(name), _task_number(task))
             stat = write_base(puts, context, name, task.path, stored, None)
             if task.operation == "upsert" and context.buckets is None and len(part) <= _KEPT_ROWS:
@@ -294,6 +294,11 @@ def _new_groups(storage: Storage, context: WriteContext, task: PartitionTask, ro
 
         planned.append(PlannedFile(join(task.path, str(name)), "CREATE", len(part), write))
     return planned
+
+
+def _begin_partition(puts: Batch, context: WriteContext, task: PartitionTask) -> None:
+    if not task.slices:
+        ensure_partition(puts, task.path, context.instant)
 
 
 def _new_parts(context: WriteContext, rows: Chosen, new_id: str) -> Iterator[tuple[str, Chosen]]:

@@ -403,6 +403,18 @@ def test_batch_ended_has_every_object_whole(storage: Storage) -> None:
     assert {info.path: storage.get(info.path) for info in storage.list_files()} == data
 
 
+def test_batch_ensures_what_is_not_there(storage: Storage) -> None:
+    """What is there stays as it is, what is not is there when the block has ended, however many threads ensure it."""
+    storage.put("p/old", b"old")
+    with storage.batch() as batch, ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda path: batch.ensure(path, b"new"), ["p/old", "p/new", "q/new", "p/new", "q/new"]))
+    assert {info.path: storage.get(info.path) for info in storage.list_files()} == {
+        "p/new": b"new",
+        "p/old": b"old",
+        "q/new": b"new",
+    }
+
+
 def test_batch_that_fails_says_so(storage: Storage) -> None:
     """A put that cannot be is told at the latest when the block ends; an error within the block comes through."""
     with pytest.raises(InvalidError):

@@ -25,7 +25,8 @@ from tidelake.errors import (
     UnavailableError,
 )
 from tidelake.storage import LocalStorage, SimulatedCrash
-from tidelake.storage.local import LOCK_WAIT_S, SYNC_AT_ONCE_BYTES
+from tidelake.storage._local_batch import SYNC_AT_ONCE_BYTES
+from tidelake.storage.local import LOCK_WAIT_S
 
 LOCK_FILE = ".hoodie/.tidelake/head.lock"
 TEMP_DIR = ".hoodie/.tidelake/tmp"
@@ -156,7 +157,62 @@ def test_batch_is_synced_file_by_file_and_then_each_folder_once(
         for path, size in sizes.items():
             puts.put(path, bytes(size))
     assert sorted(synced[:8]) == sorted(sizes.items())
-    assert synced[8:] == [("p", 0), ("q", 0)]
+    assert sorted(synced[8:]) == [("p", 0), ("q", 0)]
+
+
+def test_batch_names_what_it_ensures_when_it_is_synced_and_syncs_new_folders_once(
+    root: Path, local: LocalStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What readers must see whole has no name before its bytes are synced; folders, new ones and theirs, come last."""
+    events: list[str] = []
+    real_link, real_fsync = os.link, os.fsync
+
+    def fsync(file: int) -> None:
+        name = os.path.relpath(os.readlink(f"/proc/self/fd/{file}"), root)
+        events.append("sync temp" if name.startswith(TEMP_DIR) else f"sync {name}")
+        real_fsync(file)
+
+    def link(source: str, target: str) -> None:
+        events.append("link " + os.path.relpath(target, root))
+        real_link(source, target)
+
+    local.put("warm", b"")
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "link", link)
+    with local.batch() as puts:
+        for part in ("p/1", "p/2"):
+            puts.ensure(f"{part}/meta", b"12345")
+            puts.put(f"{part}/data", b"")
+        puts.ensure("warm", b"other")
+        assert not (root / "p/1/meta").exists()
+    assert sorted(events[:4]) == ["sync p/1/data", "sync p/2/data", "sync temp", "sync temp"]
+    assert events[4:6] == ["link p/1/meta", "link p/2/meta"]
+    assert sorted(events[6:]) == ["sync .", "sync p", "sync p/1", "sync p/2"]
+    assert not list((root / TEMP_DIR).iterdir())
+
+
+@pytest.mark.parametrize("fails", ["block", "sync"])
+def test_batch_that_fails_names_nothing_that_it_was_to_ensure(
+    root: Path, local: LocalStorage, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    """Neither a name nor what was to become one is left."""
+
+    def fsync(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    def ensure() -> None:
+        with local.batch() as puts:
+            puts.ensure("p/meta", b"1")
+            if fails == "block":
+                raise KeyError("p")
+
+    local.put("p/old", b"")
+    if fails == "sync":
+        monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises((KeyError, UnavailableError)):
+        ensure()
+    assert not (root / "p/meta").exists()
+    assert not list((root / TEMP_DIR).iterdir())
 
 
 def test_batch_whose_file_cannot_be_synced_fails(local: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:

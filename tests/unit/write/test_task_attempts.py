@@ -28,6 +28,9 @@ class Dying(FaultyStorage):
         self.inner.put(path, bytes(data)[: len(data) // 2])
         raise SimulatedCrash(path)
 
+    def ensure(self, path: str, data: bytes) -> None:
+        self.inner.ensure(path, data)
+
 
 def twice(token_of: Callable[[int], str]) -> Callable[..., Any]:
     """A run of tasks in which each has two attempts: the second is done first, and reported."""
