@@ -1,7 +1,8 @@
 """Runs the tests as several pytest processes side by side, as many as there are cores.
 
-Spark tests share one session, so they are one process; the others are split by folder. Arguments go to pytest. The exit
-code is that of the worst process; a process that found no test under the given arguments counts as well.
+Spark tests share one session, so they are one process; the others are split by folder, into pieces of a few minutes.
+Arguments go to pytest. The exit code is that of the worst process; a process that found no test under the given arguments
+counts as well.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ GROUPS = (
     ("spark", ["tests/spark"]),
     ("crash", ["tests/crash"]),
     ("model, golden, interop", ["tests/model", "tests/golden", "tests/interop"]),
-    ("unit", ["tests/unit"]),
+    ("unit, services", ["tests/unit/services"]),
+    ("unit, the others", ["tests/unit", "--ignore=tests/unit/services"]),
 )
 """The longest first, so that the last one to end is short."""
 NOTHING_FOUND = 5
