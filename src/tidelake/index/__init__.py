@@ -3,7 +3,7 @@
 from tidelake.index.bucket import bucket_file_id, bucket_numbers, bucket_of
 from tidelake.index.key_cache import Hashes, key_hashes
 from tidelake.index.keygen import KeyGenerator, record_keys, value_text
-from tidelake.index.simple import keep_keys, locate, matches
+from tidelake.index.simple import doubled, keep_keys, locate, matches
 
 __all__ = [
     "Hashes",
@@ -11,6 +11,7 @@ __all__ = [
     "bucket_file_id",
     "bucket_numbers",
     "bucket_of",
+    "doubled",
     "keep_keys",
     "key_hashes",
     "locate",

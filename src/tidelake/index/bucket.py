@@ -36,7 +36,8 @@ def bucket_file_id(bucket: int, unique: str) -> str:
 
 
 def java_hashes(texts: pa.Array) -> npt.NDArray[np.int32]:
-    """Java's ``String.hashCode`` of each text."""
+    """Java's ``String.hashCode`` of each text; a null counts as 0, as it does in Java's lists."""
+    texts = pc.fill_null(texts, "")
     units, lengths = _utf16(texts)
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
     hashes = np.zeros(len(texts), dtype=np.int32)

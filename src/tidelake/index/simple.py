@@ -53,6 +53,16 @@ def matches(
             yield number, present
 
 
+def doubled(storage: Storage, base: BaseFile, keys: pa.Array) -> pa.Array:
+    """Those of the keys that stand more than once in a base file."""
+    held = _held(storage, base, keys)
+    if held is None or held.is_distinct:
+        return keys.slice(0, 0)
+    counts = pc.value_counts(held.keys)
+    twice = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+    return keys.filter(pc.is_in(keys, value_set=twice))
+
+
 def keep_keys(storage: Storage, path: str, size_bytes: int, keys: pa.Array, hashes: Hashes | None = None) -> None:
     """Keep the keys of a base file that was just written; their hashes may be known."""
     own = keys.take(pa.array(np.arange(len(keys))))  # the rest of the write's keys is not to stay with them

@@ -46,5 +46,5 @@ def _matching(rows: DataFrame, keys: DataFrame, source: TableSource) -> DataFram
         elif not (pa.types.is_integer(ours) and pa.types.is_integer(theirs)):
             raise InvalidError(f"the keys in {name!r} are {theirs}, and not {ours}", value=name)
         wanted.append(column.alias(f"__key_{number}"))
-        is_same.append(rows[f"`{name}`"] == F.col(f"__key_{number}"))
+        is_same.append(rows[f"`{name}`"].eqNullSafe(F.col(f"__key_{number}")))
     return rows.join(keys.select(*wanted).distinct(), reduce(and_, is_same), "left_semi")

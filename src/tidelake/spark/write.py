@@ -321,7 +321,8 @@ def _tag_task(
     reader = TimelineReader(storage, context.config)
     slices = whole or _slices(storage, context.config, start, reader, [path for path, _ in parts])
     for path, here in parts:
-        yield tagged(storage, context, slices.get(path, ()), operation, Chosen(rows, here).taken())
+        task = PartitionTask(path, slices.get(path, ()), operation, "", "")
+        yield tagged(storage, context, task, Chosen(rows, here).taken())
 
 
 def _write_task(

@@ -91,5 +91,6 @@ class TableFreshness(TableServices):
         )
 
     def _said(self, request: WriteRequest) -> Commit | None:
-        """A write of nothing leaves no trace, unless it declares something."""
-        return None if request.watermark is None else declare(self._source.storage, self._clock, request)
+        """A write of nothing leaves no trace, unless it declares something, or is a batch that is to be written once."""
+        is_silent = request.watermark is None and request.txn is None
+        return None if is_silent else declare(self._source.storage, self._clock, request)

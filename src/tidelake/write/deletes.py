@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -95,9 +96,8 @@ def key_columns(config: TableConfig, given: Sequence[str]) -> list[str]:
 
 
 def rows_with(batch: pa.RecordBatch, keys: pa.Table) -> pa.RecordBatch:
-    """The rows of a batch whose values in the columns of ``keys`` are one of its rows."""
-    # Only these columns are joined: Arrow does not join beside lists and structs.
-    numbers = pa.array(np.arange(batch.num_rows))
-    numbered = pa.Table.from_batches([batch.select(keys.column_names)]).append_column("", numbers)
-    held = numbered.join(keys, keys=keys.column_names, join_type="left semi").column("")
-    return batch.take(held.combine_chunks())
+    """The rows of a batch whose values in the columns of ``keys``, nulls among them, are one of its rows."""
+    wanted = pl.DataFrame(keys)
+    held = pl.DataFrame(batch.select(keys.column_names)).with_row_index("__tidelake_row")
+    rows = held.join(wanted, on=keys.column_names, how="semi", nulls_equal=True)["__tidelake_row"]
+    return batch.take(rows.sort().to_arrow())

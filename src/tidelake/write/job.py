@@ -42,7 +42,7 @@ from tidelake.write.looked import LOOKED_KEY, encode_looked
 from tidelake.write.lookup import revived_key, with_unsettled
 from tidelake.write.missed import Missed, key_check
 from tidelake.write.moves import route
-from tidelake.write.partition import PartitionTask, PlannedFile, places_of, plan_partition
+from tidelake.write.partition import PartitionTask, PlannedFile, located, plan_partition
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare, refuse_unfit, to_arrow
 from tidelake.write.rejects import Rejected, publish_rejects, stage_rejects
 from tidelake.write.rows import HASH, KEY, PATH, PLACE, Chosen, in_one, key_order
@@ -321,15 +321,14 @@ def arranged(
     if context.buckets is None:
         rows = rows.append_column(HASH, pa.array(key_hashes(in_one(rows.column(KEY)))))
     with ThreadPoolExecutor(max(1, os.cpu_count() or 1)) as pool:
-        found = list(pool.map(lambda t, here: places_of(storage, context, t, Chosen(rows, here)), tasks, parts))
-    order = [np.argsort(places, kind="stable") for places in found]
-    numbers = [here[by_place] for here, by_place in zip(parts, order, strict=True)]
-    taken = Chosen(rows, _joined(numbers)).taken()
+        found = list(pool.map(lambda t, here: located(storage, context, t, Chosen(rows, here)), tasks, parts))
+    order = [np.argsort(places, kind="stable") for _, places in found]
+    taken = Chosen(rows, _joined([here.numbers[by] for (here, _), by in zip(found, order, strict=True)])).taken()
     if PLACE not in rows.column_names:
-        places = _joined([here[by_place] for here, by_place in zip(found, order, strict=True)])
+        places = _joined([places[by] for (_, places), by in zip(found, order, strict=True)])
         taken = taken.append_column(PLACE, pa.array(places))
-    ends = np.cumsum([len(here) for here in parts])
-    return taken, [np.arange(end - len(here), end) for here, end in zip(parts, ends, strict=True)]
+    ends = np.cumsum([len(by) for by in order])
+    return taken, [np.arange(end - len(by), end) for by, end in zip(order, ends, strict=True)]
 
 
 def _joined(parts: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:

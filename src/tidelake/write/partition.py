@@ -10,20 +10,21 @@ small groups first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from tidelake.config import TableType
-from tidelake.errors import InternalError, UnsupportedError
+from tidelake.errors import InternalError, InvalidError, UnsupportedError
 from tidelake.filegroup import BaseFile, FileSlice
 from tidelake.format.commit_metadata import WriteStat
 from tidelake.format.names import BaseFileName, LogFileName
-from tidelake.index import bucket_file_id, bucket_numbers, bucket_of, keep_keys, value_text
+from tidelake.index import bucket_file_id, bucket_numbers, bucket_of, doubled, keep_keys, value_text
 from tidelake.merge import Outcome, deleted_rows, merge_records, records_of
 from tidelake.query import read_base
 from tidelake.schema import FILE_NAME, with_meta
@@ -33,7 +34,7 @@ from tidelake.write.context import WriteContext
 from tidelake.write.deletes import delete_entries
 from tidelake.write.files import ensure_partition, join, write_base, write_log
 from tidelake.write.log_sizes import LogPart, log_parts
-from tidelake.write.lookup import locate
+from tidelake.write.lookup import locate, matches
 from tidelake.write.missed import Missed
 from tidelake.write.rows import GONE, HASH, KEY, PLACE, Chosen, stored_rows
 from tidelake.write.settle import settled
@@ -103,7 +104,7 @@ def plan_partition(
         if task.operation == "insert" and is_rewritten:
             return change(storage, context, task, alive, np.full(len(alive), -1, dtype=np.int64))
         return _new_groups(storage, context, task, alive)
-    places = places_of(storage, context, task, rows)
+    rows, places = located(storage, context, task, rows)
     _note_missed(context, task, rows, places, missed)
     return change(storage, context, task, rows, places)
 
@@ -118,6 +119,42 @@ def _note_missed(
         dropped = rows.pick(gone)
         buckets = None if context.buckets is None else _bucket_numbers(context, dropped)
         missed.append(Missed.of(task.path, dropped.column(KEY), buckets))
+
+
+def located(
+    storage: Storage, context: WriteContext, task: PartitionTask, rows: Chosen
+) -> tuple[Chosen, npt.NDArray[np.int64]]:
+    """The rows, with the number of the slice that each changes, -1 if it is new.
+
+    A delete comes once for each slice that has its key: inserts may have doubled it.
+    """
+    if rows.has(PLACE) or not task.operation.startswith("delete"):
+        return rows, places_of(storage, context, task, rows)
+    if context.buckets is None:
+        found = list(matches(storage, context, task.slices, rows.column(KEY)))
+        rows = rows.pick(np.concatenate([np.empty(0, dtype=np.int64), *(present for _, present in found)]))
+        places = np.repeat([number for number, _ in found], [len(present) for _, present in found]).astype(np.int64)
+    else:
+        places = _bucket_places(context, task, rows)
+    for number, here in _groups(places):
+        _refuse_doubled(storage, task.slices[number], rows.pick(here).column(KEY))
+    return rows, places
+
+
+def _refuse_doubled(storage: Storage, file_slice: FileSlice, keys: pa.Array) -> None:
+    """Refuse deletes of keys that one base file has twice: a log's delete meets the first row alone, in every engine."""
+    if file_slice.base is None:
+        return
+    twice = doubled(storage, file_slice.base, keys)
+    if len(twice):
+        raise InvalidError(
+            f"the keys {', '.join(map(repr, twice.unique().slice(0, 5).to_pylist()))} stand more than once in one file,"
+            " of which a delete would leave all rows but one",
+            value=twice[0].as_py(),
+            file=file_slice.base.path,
+            table=storage.uri,
+            hint="write the partition anew with insert_overwrite; if deletes of theirs are in logs, compact first",
+        )
 
 
 def places_of(storage: Storage, context: WriteContext, task: PartitionTask, rows: Chosen) -> npt.NDArray[np.int64]:
@@ -238,9 +275,12 @@ def _merged(
     incoming: pa.Table,
     outcome: Outcome,
 ) -> pa.Table:
-    """The rows of a base file with what comes in."""
+    """The rows of a base file with what comes in: inserted rows as they are, beside those with their keys."""
     schema = with_meta(context.schema)
     stored = stored_rows(incoming, context.instant, task.path, str(name), _task_number(task))
+    if task.operation == "insert" and context.buckets is None:
+        kept = chain(read_base(storage, base, schema), stored.to_batches())
+        return pa.Table.from_batches(_renamed(kept, str(name)), schema)
     gone = np.asarray(incoming.column(GONE)) if GONE in incoming.column_names else None
     records = records_of(stored, context.merge, are_deletes=task.operation.startswith("delete"), deletes=gone)
     merged = merge_records(
@@ -363,7 +403,7 @@ def _deleted(rows: Chosen, context: WriteContext) -> npt.NDArray[np.bool_]:
     return deleted | np.asarray(rows.column(GONE)) if rows.has(GONE) else deleted
 
 
-def _renamed(batches: Iterator[pa.RecordBatch], name: str) -> list[pa.RecordBatch]:
+def _renamed(batches: Iterable[pa.RecordBatch], name: str) -> list[pa.RecordBatch]:
     renamed = []
     for batch in batches:
         position = batch.schema.get_field_index(FILE_NAME)

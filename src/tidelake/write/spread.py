@@ -17,34 +17,31 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelake.filegroup import FileSlice
-from tidelake.index import locate
 from tidelake.storage import Storage
 from tidelake.write.context import WriteContext
-from tidelake.write.partition import PartitionTask, is_small, row_bytes
-from tidelake.write.rows import KEY, PLACE, SALT, Chosen
+from tidelake.write.partition import PartitionTask, is_small, located, row_bytes
+from tidelake.write.rows import PLACE, SALT, Chosen
 
 SALTS = 64
 """Into how many pieces the rows of one partition may be spread before they are looked up, and new rows after it."""
 
 
-def tagged(
-    storage: Storage, context: WriteContext, slices: Sequence[FileSlice], operation: str, rows: pa.Table
-) -> pa.Table:
+def tagged(storage: Storage, context: WriteContext, task: PartitionTask, rows: pa.Table) -> pa.Table:
     """Rows of one partition with the number of the slice that has their key (-1: none), and their slot.
 
     The rows are all those of some salts, and salts are equal shares of a partition: so the task knows about how many new
     rows the partition gets. Rows that have their number already keep it.
     """
-    places = _places(storage, slices, operation, rows)
-    if operation.startswith("delete"):
-        kept = np.flatnonzero(places >= 0)
-        rows, places = rows.take(pa.array(kept)), places[kept]
+    places = np.full(rows.num_rows, -1, dtype=np.int64)
+    if task.operation != "insert" or PLACE in rows.column_names:
+        found, places = located(storage, context, task, Chosen(rows, np.arange(rows.num_rows)))
+        rows = found.taken()
     salts = np.asarray(rows.column(SALT)).astype(np.int64)
     is_new = places < 0
     share = max(1, len(np.unique(salts))) / SALTS
     new_bytes = row_bytes(Chosen(rows, np.flatnonzero(is_new))) * int(is_new.sum())
     files = new_bytes / share / context.files.target_base_bytes
-    slots = np.concatenate([_slots(slices, context), [0]])[places]
+    slots = np.concatenate([_slots(task.slices, context), [0]])[places]
     slots[is_new] = salts[is_new] % int(np.clip(np.ceil(files), 1, SALTS))
     return _with(_with(rows, SALT, slots), PLACE, places)
 
@@ -64,14 +61,6 @@ def placed(
         places[here] = numbers[places[here]]
         made.append(replace(task, slices=tuple(task.slices[number] for number in own)))
     return made, _with(rows, PLACE, places)
-
-
-def _places(storage: Storage, slices: Sequence[FileSlice], operation: str, rows: pa.Table) -> npt.NDArray[np.int64]:
-    if PLACE in rows.column_names:
-        return np.asarray(rows.column(PLACE)).astype(np.int64)
-    if operation == "insert":
-        return np.full(rows.num_rows, -1, dtype=np.int64)
-    return locate(storage, slices, rows.column(KEY).combine_chunks())
 
 
 def _with(rows: pa.Table, name: str, values: npt.NDArray[np.int64]) -> pa.Table:
