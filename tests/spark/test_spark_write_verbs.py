@@ -131,6 +131,21 @@ def test_delete_on_spark_by_keys_and_by_condition(kind: str, tmp_path, spark) ->
         table.delete(spark.createDataFrame(pa.table({"day": ["d0"]})))
 
 
+@pytest.mark.parametrize("kind", ["mor", "cow"])
+def test_delete_on_spark_ends_every_row_of_a_doubled_key_or_names_it(kind: str, tmp_path, spark) -> None:
+    """Keys that inserts have doubled are deleted in every file group, null parts of keys are found, doubles of one file refused."""
+    schema = "a bigint, b string, v bigint"
+    table = tl.create_table(str(tmp_path / "t"), schema, record_key=["a", "b"], table_type=KINDS[kind]["table_type"])
+    for v in (1, 2):
+        table.bulk_insert(pa.table({"a": [1, v + 1], "b": pa.array([None, "x"], pa.string()), "v": [v, v]}))
+    on_spark = tl.open_table(table.path, spark=spark)
+    on_spark.delete(spark.sql("SELECT 1L AS a, CAST(NULL AS STRING) AS b"))
+    assert sorted(table.scan(columns=["a"]).to_arrow()["a"].to_pylist()) == [2, 3]
+    table.bulk_insert(pa.table({"a": [5, 5], "b": ["y", "y"], "v": [1, 2]}))
+    with pytest.raises(InvalidError, match="a:5,b:y"):
+        on_spark.delete(filter="a = 5")
+
+
 def test_delete_on_spark_conflicts_with_a_change_since_the_rows_were_read(tmp_path, spark, monkeypatch) -> None:
     """The rows were found as of a moment: a change of them since is a conflict, not a lost update."""
     from tidelake.spark import delete

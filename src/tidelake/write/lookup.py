@@ -30,6 +30,7 @@ from tidelake.merge.log_records import BLOCK_DELETE, DATA, DATA_DELETE
 from tidelake.schema import RECORD_KEY, with_meta
 from tidelake.storage import Storage
 from tidelake.write.context import WriteContext
+from tidelake.write.in_slice import rows_in_slice
 
 Places = npt.NDArray[np.int64]
 
@@ -55,19 +56,41 @@ def locate(
     keys: pa.Array,
     hashes: index.Hashes | None = None,
 ) -> Places:
-    """For each key the number of the slice that has it, -1 if none has; the keys' hashes may be known."""
-    found = index.locate(storage, slices, keys, hashes)
-    for number, present in _logged(storage, context, slices, keys):
-        found[present[found[present] < 0]] = number
+    """For each key the number of the slice that has it, -1 if none has; the keys' hashes may be known.
+
+    Of several slices (an insert, which looks nothing up, made them) it is the last one in which the key lives.
+    """
+    found = np.full(len(keys), -1, dtype=np.int64)
+    several = np.zeros(len(keys), dtype=np.bool_)
+    by_slice = list(matches(storage, context, slices, keys, hashes))
+    for number, present in by_slice:
+        several[present] |= found[present] >= 0
+        found[present] = number
+    if several.any():
+        for number, present in by_slice:
+            here = present[several[present]]
+            found[here[_lives(storage, context, slices[number], keys.take(pa.array(here)))]] = number
     return found
 
 
+def _lives(storage: Storage, context: WriteContext, file_slice: FileSlice, keys: pa.Array) -> npt.NDArray[np.bool_]:
+    """Key by key, whether a slice that has it has a row of it still."""
+    if not file_slice.logs:
+        return np.ones(len(keys), dtype=np.bool_)
+    stored = rows_in_slice(storage, context, with_meta(context.schema), file_slice, keys).column(RECORD_KEY)
+    return np.asarray(pc.is_in(keys, value_set=stored.combine_chunks()))
+
+
 def matches(
-    storage: Storage, context: WriteContext, slices: Sequence[FileSlice], keys: pa.Array
+    storage: Storage,
+    context: WriteContext,
+    slices: Sequence[FileSlice],
+    keys: pa.Array,
+    hashes: index.Hashes | None = None,
 ) -> Iterator[tuple[int, Places]]:
     """The number of each slice that has some of the keys, with the places of these; a key may be in several."""
     logged = dict(_logged(storage, context, slices, keys))
-    for number, present in index.matches(storage, slices, keys):
+    for number, present in index.matches(storage, slices, keys, hashes):
         yield number, np.union1d(present, logged.pop(number, present[:0]))
     yield from logged.items()
 

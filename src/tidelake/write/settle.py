@@ -18,22 +18,19 @@ from tidelake.filegroup import FileSlice
 from tidelake.format.avro_arrow import avro_record
 from tidelake.format.avro_data import encode_records
 from tidelake.merge import (
-    LogContext,
-    LogRecords,
     MergeSpec,
     Outcome,
     deleted_rows,
     merge_records,
-    read_logs,
     records_of,
 )
 from tidelake.merge.clock_values import clock_values
 from tidelake.merge.outcome import COMMIT, INCOMING, REASON, SEQNO, STORED
 from tidelake.merge.outcome import KEY as REJECTED_KEY
-from tidelake.query import read_base
 from tidelake.schema import COMMIT_TIME, META_COLUMN_NAMES, RECORD_KEY, with_meta
 from tidelake.storage import Storage
 from tidelake.write.context import WriteContext
+from tidelake.write.in_slice import rows_in_slice
 from tidelake.write.rows import GONE, HASH, HELPERS, KEY, PATH, PLACE, SALT, Chosen, in_one, stored_rows
 
 Places = npt.NDArray[np.int64]
@@ -178,30 +175,13 @@ def _resolved(
 ) -> pa.Table:
     """What a slice holds of these keys, with the rows merged into it: whole rows that changed, and keys that are gone."""
     schema = with_meta(context.schema)
-    stored = _stored(storage, context, schema, file_slice, in_one(rows.column(KEY)))
+    stored = rows_in_slice(storage, context, schema, file_slice, in_one(rows.column(KEY)))
     incoming = stored_rows(rows, context.instant, path, file_slice.file_id, 0)
     merged = merge_records(stored.to_batches(), records_of(incoming, spec), spec, outcome)
     images = pa.Table.from_batches(merged, schema)
     changed = images.filter(pc.equal(images.column(COMMIT_TIME), context.instant))
     gone = stored.filter(pc.invert(pc.is_in(stored.column(RECORD_KEY), images.column(RECORD_KEY).combine_chunks())))
     return pa.concat_tables([_as_rows(changed, path, is_gone=False), _as_rows(gone, path, is_gone=True)])
-
-
-def _stored(
-    storage: Storage, context: WriteContext, schema: pa.Schema, file_slice: FileSlice, keys: pa.Array
-) -> pa.Table:
-    """The rows of a slice that have one of the keys, as its files give them."""
-    logged = read_logs(storage, file_slice.logs, context.merge, LogContext(schema, None, {}, frozenset()))
-    wanted = pl.DataFrame({"key": pl.Series(keys, dtype=pl.String)})
-    records = LogRecords(
-        logged.rows,
-        logged.entries.join(wanted, on="key", how="semi", maintain_order="left"),
-        logged.partials,
-        logged.born,
-    )
-    base = () if file_slice.base is None else read_base(storage, file_slice.base, schema)
-    some = (batch.filter(pc.is_in(batch.column(RECORD_KEY), keys)) for batch in base)
-    return pa.Table.from_batches(some if records.is_empty else merge_records(some, records, context.merge), schema)
 
 
 def _as_rows(stored: pa.Table, path: str, *, is_gone: bool) -> pa.Table:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import tidelake as tl
+from tidelake.testing import ManualClock, MemoryStorage
 
 GLOBAL = {"hoodie.index.type": "GLOBAL_SIMPLE"}
 BUCKET = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "1"}
@@ -55,6 +56,32 @@ def test_delete_of_a_key_in_two_file_groups_leaves_a_newer_row(tmp_path: Path) -
     assert rows_of(table) == [("a", 2), ("b1", 1), ("b2", 2)]
     table.delete(["a"])
     assert rows_of(table) == [("b1", 1), ("b2", 2)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("options", [{}, GLOBAL], ids=["simple", "global"])
+@pytest.mark.parametrize("ordering", [(), ("v",)], ids=["commit", "event"])
+@pytest.mark.parametrize("verb", ["insert", "bulk_insert"])
+def test_key_that_was_deleted_and_inserted_again_stays_one_row(
+    verb: str, ordering: Sequence[str], options: dict[str, str], seed: int
+) -> None:
+    """Its deleted row is still in a base file: updates go to the file group in which it lives, whichever comes first."""
+    clock = ManualClock(seed=seed)
+    storage = MemoryStorage(clock=clock)
+    table = tl.create_table(
+        "memory", "id string, v bigint", ordering_fields=ordering, options=options, storage=storage, clock=clock
+    )
+    table.upsert(entries(("a", 1), ("b", 1)))
+    table.delete(["a"])
+    getattr(table, verb)(entries(("a", 2)))
+    for v in (3, 4):
+        table.upsert(entries(("a", v)))
+        assert rows_of(table) == [("a", v), ("b", 1)]
+    table.compact()
+    table.upsert(entries(("a", 5)))
+    assert rows_of(table) == [("a", 5), ("b", 1)]
+    table.delete(["a"])
+    assert rows_of(table) == [("b", 1)]
 
 
 @pytest.mark.parametrize("options", [{}, GLOBAL, BUCKET], ids=["simple", "global", "bucket"])
