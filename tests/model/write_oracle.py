@@ -90,7 +90,8 @@ class Oracle:
     def insert(self, batch: list[Row]) -> None:
         for row in batch:
             if not row["_hoodie_is_deleted"]:
-                assert self.key_of(row) not in self.entries
+                old = self.entries.get(self.key_of(row))
+                assert old is None or (old.is_blank and self.buckets is None)
                 self.entries[self.key_of(row)] = Entry(self._base_of(row), row)
                 self.written.append((self.key_of(row), self.order_of(row), row))
         self._add_groups(batch)
