@@ -170,6 +170,39 @@ def test_signal_by_a_marker_is_put_once_when_the_partition_is_complete() -> None
     assert table.scan().to_arrow().num_rows == 2
 
 
+@pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
+def test_signal_of_a_partition_without_data_is_not_sent_and_writes_nothing(table_type: str) -> None:
+    """A partition that is misspelt, that is to come or that was deleted, is not complete."""
+    world = EventWorld(table_type=table_type)
+    world.upsert((0, "07:00"), (1, "07:00"), watermark=at("08:00"))
+    table = world.open()
+    table.delete_partitions(["day=d1"])
+    for view in ("ro", "rt"):
+        for partition in ("day=d7", "day=d1"):
+            assert not table.signal_complete(at("07:30"), view=view, partition=partition, marker="_SUCCESS")
+    paths = [info.path for info in world.storage.list_files()]
+    assert not [path for path in paths if path.endswith("_SUCCESS") or path.startswith(SIGNALS_DIR)]
+    world.upsert((7, "07:10"))
+    assert table.signal_complete(at("07:00"), view="rt", partition="day=d1", marker="_SUCCESS"), "there is data now"
+
+
+def test_signal_of_a_path_that_is_no_partition_is_refused() -> None:
+    """Folders that the table's keys never make, and any partition of a table without partitions."""
+    world = EventWorld()
+    world.upsert((0, "07:00"), watermark=at("08:00"))
+    for path in (".hoodie", "no/such/column", "d0", "hour=1", ""):
+        with pytest.raises(InvalidError, match="no partition of the table") as error:
+            world.open().signal_complete(at("07:30"), partition=path, marker="_SUCCESS")
+        assert error.value.value == path
+        assert error.value.hint
+    assert not world.storage.exists(".hoodie/_SUCCESS")
+    flat = EventWorld(partition_by=())
+    flat.upsert((0, "07:00"), watermark=at("08:00"))
+    with pytest.raises(InvalidError, match="the table has no partitions"):
+        flat.open().signal_complete(at("07:30"), partition=D0, marker="_SUCCESS")
+    assert flat.open().signal_complete(at("07:30"), marker="_SUCCESS")
+
+
 @contextmanager
 def listening(*answers: int) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """A server that answers so, then 200; gives its URL, and what it was sent."""
