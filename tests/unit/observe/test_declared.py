@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -70,6 +70,42 @@ def test_event_time_of_a_user_without_a_zone_is_refused(given: Any) -> None:
     """A zone, or a unit, is never guessed."""
     with pytest.raises(InvalidError):
         as_epoch_ms(given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        datetime(2026, 1, 1, 7, 0, 0, 500, tzinfo=timezone.utc),
+        datetime(2026, 1, 1, 7, 0, 0, 1_001, tzinfo=timezone(timedelta(hours=1))),
+        "2026-01-01T07:00:00.0005Z",
+        "2026-01-01 07:00:00.000000001+00:00",
+    ],
+)
+def test_event_time_of_a_user_finer_than_a_millisecond_is_refused(given: Any) -> None:
+    """Cut, it would stand for an earlier time, and events between the two would be left out in silence."""
+    world = EventWorld()
+    world.upsert((0, "06:00"))
+    table = world.open()
+    asks: list[Callable[[], object]] = [
+        lambda: as_epoch_ms(given),
+        lambda: table.declare_complete(given),
+        lambda: table.wait_complete(given),
+        lambda: table.signal_complete(given, marker="_SUCCESS"),
+        lambda: table.upsert(events((0, "07:00")), watermark=given),
+        lambda: table.compact(strategy="event_time", threshold=given, dry_run=True),
+        lambda: table.scan(mode="read_optimized", as_of_event_time=given).to_arrow(),
+    ]
+    for ask in asks:
+        with pytest.raises(InvalidError, match="finer than a millisecond") as error:
+            ask()
+        assert error.value.value == str(given)
+        assert "whole milliseconds" in (error.value.hint or "")
+
+
+def test_event_time_of_a_user_in_whole_milliseconds_is_taken_however_it_is_written() -> None:
+    """Zeros after the milliseconds say nothing more."""
+    assert as_epoch_ms("2026-01-01T07:00:00.001000000Z") == at("07:00") + 1
+    assert as_epoch_ms(datetime(2026, 1, 1, 7, 0, 0, 1_000, tzinfo=timezone.utc)) == at("07:00") + 1
 
 
 def test_declare_complete_without_an_event_time_field_is_refused() -> None:
