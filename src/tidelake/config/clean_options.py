@@ -13,12 +13,20 @@ KEEP_COMMITS = "KEEP_LATEST_COMMITS"
 KEEP_HOURS = "KEEP_LATEST_BY_HOURS"
 KEEP_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
 CLEAN_POLICIES = (KEEP_COMMITS, KEEP_HOURS, KEEP_VERSIONS)
+BY_COMMITS = "NUM_COMMITS"
 
 
 def _policy(text: str) -> str:
     name = text.strip().upper()
     if name not in CLEAN_POLICIES:
         raise ValueError(f"it must be one of {', '.join(CLEAN_POLICIES)}")
+    return name
+
+
+def _trigger(text: str) -> str:
+    name = text.strip().upper()
+    if name != BY_COMMITS:
+        raise ValueError(f"it must be {BY_COMMITS}")
     return name
 
 
@@ -76,6 +84,21 @@ CLEAN_MIN_AGE: Option[int] = Option(
     "For how long a file stays after it was superseded, whatever the policy: readers that began before need it.",
     at_least(0),
 )
+CLEAN_TRIGGER: Option[str] = Option(
+    "hoodie.clean.trigger.strategy",
+    "service",
+    BY_COMMITS,
+    "What makes a clean due: NUM_COMMITS, the number of commits since the last one.",
+    _trigger,
+)
+CLEAN_TRIGGER_COMMITS: Option[int] = Option(
+    "hoodie.clean.trigger.max.commits",
+    "service",
+    0,
+    "How many commits must have completed since the last clean for another to be made; 0: none, it is always due.",
+    at_least(0),
+    ("hoodie.clean.max.commits",),
+)
 CLEAN_OPTIONS: tuple[Option[str] | Option[int] | Option[bool], ...] = (
     CLEAN_POLICY,
     CLEAN_COMMITS,
@@ -84,6 +107,8 @@ CLEAN_OPTIONS: tuple[Option[str] | Option[int] | Option[bool], ...] = (
     CLEAN_INCREMENTAL,
     CLEAN_AUTOMATIC,
     CLEAN_MIN_AGE,
+    CLEAN_TRIGGER,
+    CLEAN_TRIGGER_COMMITS,
 )
 _RETAINED = {KEEP_COMMITS: CLEAN_COMMITS, KEEP_HOURS: CLEAN_HOURS, KEEP_VERSIONS: CLEAN_VERSIONS}
 
@@ -96,6 +121,8 @@ class CleanOptions:
     retain: int = CLEAN_COMMITS.default
     is_incremental: bool = True
     min_age_s: int = CLEAN_MIN_AGE.default
+    due_after: int = CLEAN_TRIGGER_COMMITS.default
+    """So many commits must have completed since the last clean."""
 
 
 def clean_options(options: Mapping[str, str], policy: str | None = None, retain: int | None = None) -> CleanOptions:
@@ -105,4 +132,7 @@ def clean_options(options: Mapping[str, str], policy: str | None = None, retain:
     if retain is not None and (isinstance(retain, bool) or not isinstance(retain, int)):
         raise OptionError(f"retain is {retain!r} and not a number", value=retain)
     kept = counted.of(options if retain is None else {counted.key: str(retain)})
-    return CleanOptions(chosen, kept, CLEAN_INCREMENTAL.of(options), CLEAN_MIN_AGE.of(options))
+    CLEAN_TRIGGER.of(options)  # there is one, and others are refused
+    return CleanOptions(
+        chosen, kept, CLEAN_INCREMENTAL.of(options), CLEAN_MIN_AGE.of(options), CLEAN_TRIGGER_COMMITS.of(options)
+    )

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from tidelake import _limits
 from tidelake.config import TableConfig
-from tidelake.errors import LimitError
+from tidelake.errors import InvalidError, LimitError
 from tidelake.format.names import PARTITION_META_FILE
+from tidelake.storage import check_prefix
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED = frozenset("\"#%'*/:=?\\{[]^") | frozenset(map(chr, (*range(0x20), 0x7F)))
@@ -81,6 +82,32 @@ class PartitionCodec:
         if not self.is_prunable or len(segments) != len(self.fields):
             return None
         return {field: self.value(level, segments[level]) for level, field in enumerate(self.fields)}
+
+    def makes(self, partition_path: str) -> bool:
+        """Whether there are values with this path; of what formats its values, any path of a folder may be."""
+        segments = partition_path.split("/")
+        if bool(partition_path) != bool(self.fields) or ".hoodie" in segments:
+            return False
+        if not self.is_prunable:
+            return True
+        if self.values(partition_path) is None:
+            return False
+        names = [f"{field}=" if self.hive_style else "" for field in self.fields]
+        return all(segment.startswith(name) and segment != name for segment, name in zip(segments, names, strict=False))
+
+
+def check_partition(config: TableConfig, path: str) -> str:
+    """The path itself, or ``InvalidError`` if it cannot be that of a partition of the table."""
+    check_prefix(path)
+    codec = PartitionCodec.of(config)
+    if codec.makes(path):
+        return path
+    if not codec.fields:
+        hint = "the table has no partitions"
+    else:
+        levels = "/".join(f"{field}=..." if codec.hive_style else f"<{field}>" for field in codec.fields)
+        hint = f"its partitions are folders such as {levels}"
+    raise InvalidError(f"{path!r} is no partition of the table", value=path, table=config.name, hint=hint)
 
 
 def check_depth(folder: str) -> None:

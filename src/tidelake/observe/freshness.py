@@ -166,7 +166,7 @@ def freshness_report(source: TableSource, now_ms: int) -> FreshnessReport:
         return FreshnessReport(*about, (), {}, None, 0, nothing, None, None)
     found = freshness(source, now_ms)
     marks, last = found.marks, found.last
-    statistics = table_state(source).statistics() if found.live is None else found.live.brought
+    statistics = _statistics(source, found)
     completed_ms = parse_instant(last.completion_time, source.zone) if last is not None else None
     return FreshnessReport(
         *about,
@@ -180,6 +180,16 @@ def freshness_report(source: TableSource, now_ms: int) -> FreshnessReport:
         found,
         statistics,
     )
+
+
+def has_data(source: TableSource, found: Freshness, partition: str) -> bool:
+    """Whether a partition has live files."""
+    return bool(pc.any(pc.equal(_statistics(source, found)["path"], partition), min_count=0).as_py())
+
+
+def _statistics(source: TableSource, found: Freshness) -> pa.Table:
+    """Each partition with live files."""
+    return table_state(source).statistics() if found.live is None else found.live.brought
 
 
 def _clocks(config: TableConfig, marks: FreshnessMarks) -> tuple[ClockFreshness, ...]:

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 from tidelake._clock import Clock
 from tidelake.errors import AlreadyExistsError, InvalidError, NotFoundError, PreconditionError, UnavailableError
-from tidelake.observe.freshness import time_text
+from tidelake.filegroup.partitions import check_partition
+from tidelake.observe.freshness import has_data, time_text
 from tidelake.observe.waiting import refuse_no_event_time
 from tidelake.query import TableSource
 from tidelake.query.freshness import freshness
 from tidelake.storage import Storage
-from tidelake.storage.paths import check_prefix
 
 SIGNALS_DIR = ".hoodie/.tidelake/signals"
 _SENDING_MS = 600_000
@@ -50,7 +50,10 @@ def send_signal(source: TableSource, clock: Clock, signal: Signal) -> bool:
     record = f"{SIGNALS_DIR}/{signal.id}"
     if _is_sent(source.storage, record):
         return False
-    if not freshness(source, clock.now_ms()).is_complete(signal.view, signal.time_ms, signal.partition):
+    found = freshness(source, clock.now_ms())
+    if not found.is_complete(signal.view, signal.time_ms, signal.partition):
+        return False
+    if signal.partition is not None and not has_data(source, found, signal.partition):
         return False
     version = _begin(source.storage, clock, record)
     if version is None:
@@ -74,7 +77,7 @@ def _refuse(source: TableSource, signal: Signal) -> None:
     if (signal.marker is None) == (signal.webhook is None):
         raise InvalidError("a signal is a marker or a webhook, and one of them")
     if signal.partition is not None:
-        check_prefix(signal.partition)
+        check_partition(source.config, signal.partition)
     if signal.marker is not None and (not signal.marker.startswith("_") or "/" in signal.marker):
         raise InvalidError(
             f"the marker {signal.marker!r} must be a name that begins with _, so that readers pass over it",

@@ -7,28 +7,35 @@ an entry. Names, parameters and columns are Apache Hudi's where it has them.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tidelake.config import CLUSTERING_REGEX
 from tidelake.errors import InvalidError
 from tidelake.observe.freshness import ViewFreshness
-from tidelake.services.runs import RunSummary
+from tidelake.sql.arguments import Arguments, FindTable, Row
 from tidelake.sql.call import Call, Value
-from tidelake.table import Table
+from tidelake.sql.service_calls import (
+    run_clean,
+    run_clustering,
+    run_compaction,
+    show_cleans,
+    show_clustering,
+    show_compaction,
+)
 
-Row = tuple[object, ...]
-FindTable = Callable[[str | None, str | None], Table]
-"""The table that a view's name or a path (``table``), or a path alone (``path``), stands for."""
-
-_KINDS: Mapping[str, type] = {"string": str, "int": int, "boolean": bool}
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "int": (int,),
+    "boolean": (bool,),
+    "instant": (str, int),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One argument of a procedure. ``kind`` is string, int or boolean."""
+    """One argument of a procedure. ``kind`` is string, int, boolean, or instant: its digits as text or number."""
 
     name: str
     kind: str
@@ -40,28 +47,6 @@ class Parameter:
         default = "" if self.default is None else f" = {_literal(self.default)}"
         shown = f"{self.name} => {self.kind}{default}"
         return shown if self.required else f"[{shown}]"
-
-
-class Arguments:
-    """The arguments of one CALL, checked and with defaults."""
-
-    def __init__(self, values: Mapping[str, Value], find: FindTable) -> None:
-        self._values = values
-        self._find = find
-
-    def table(self) -> Table:
-        """The table that ``table`` or ``path`` names."""
-        return self._find(self.text("table"), self.text("path"))
-
-    def text(self, name: str) -> str | None:
-        value = self._values[name]
-        return None if value is None else str(value)
-
-    def number(self, name: str) -> int:
-        return int(self._values[name] or 0)
-
-    def flag(self, name: str) -> bool:
-        return bool(self._values[name])
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +99,7 @@ def _bind(procedure: Procedure, call: Call) -> dict[str, Value]:
             if parameter.required:
                 raise _wrong(procedure, f"needs the argument {name!r}", name)
             value = parameter.default
-        elif type(value) is not _KINDS[parameter.kind]:
+        elif type(value) not in _KINDS[parameter.kind]:
             raise _wrong(
                 procedure, f"takes a value of type {parameter.kind} for {name!r}, and not {_literal(value)}", value
             )
@@ -191,118 +176,6 @@ def _rollback_to_instant(given: Arguments) -> Iterable[Row]:
     return [(True, given.table().rollback(given.text("instant_time") or ""))]
 
 
-def _run_compaction(given: Arguments) -> Iterable[Row]:
-    table, op = given.table(), (given.text("op") or "").lower()
-    options = _options(given.text("options"))
-    stamp = given.text("timestamp")
-    strategy, threshold = given.text("strategy"), given.text("threshold")
-    if op == "schedule":
-        made = table.schedule_compaction(strategy=strategy, threshold=threshold, options=options)
-        return [] if made is None else _compaction_rows(table, made)
-    if op in ("run", "execute"):
-        if stamp is not None:
-            table.run_compaction(stamp)
-            return _compaction_rows(table, stamp)
-        done = []
-        while (commit := table.run_compaction()) is not None:
-            done += _compaction_rows(table, commit.requested_time)
-        return done
-    if op in ("scheduleandexecute", "schedule_and_execute"):
-        commit = table.compact(strategy=strategy, threshold=threshold, options=options)
-        return [] if commit is None else _compaction_rows(table, commit.requested_time)
-    raise InvalidError(f"op is {op!r}", value=op, hint="schedule, run or scheduleAndExecute")
-
-
-def _compaction_rows(table: Table, instant: str) -> list[Row]:
-    return [(r.instant, r.file_groups, r.state) for r in table.compactions(None) if r.instant == instant]
-
-
-def _show_compaction(given: Arguments) -> Iterable[Row]:
-    return [(r.instant, r.file_groups, r.state) for r in given.table().compactions(given.number("limit"))]
-
-
-def _run_clustering(given: Arguments) -> Iterable[Row]:
-    table, op = given.table(), (given.text("op") or "").lower()
-    selected, pattern = given.text("selected_partitions"), given.text("partition_regex_pattern")
-    options = _options(given.text("options"))
-    if pattern is not None:
-        options[CLUSTERING_REGEX.key] = pattern
-    sort_by, order = _listed(given.text("order")) or None, given.text("order_strategy")
-    strategy, partitions = None if pattern is None else "regex", None if selected is None else _listed(selected)
-    condition = given.text("predicate")
-    found: Sequence[str | None]
-    if op == "schedule":
-        found = [
-            table.schedule_clustering(
-                sort_by=sort_by,
-                order=order,
-                strategy=strategy,
-                partitions=partitions,
-                filter=condition,
-                options=options,
-            )
-        ]
-    elif op == "execute":
-        instants = _listed(given.text("instants"))
-        commits = [table.run_clustering(i) for i in instants] if instants else list(iter(table.run_clustering, None))
-        found = [None if commit is None else commit.requested_time for commit in commits]
-    elif op in ("scheduleandexecute", "schedule_and_execute"):
-        commit = table.cluster(
-            sort_by=sort_by,
-            order=order,
-            strategy=strategy,
-            partitions=partitions,
-            filter=condition,
-            options=options,
-        )
-        found = [None if commit is None else commit.requested_time]
-    else:
-        raise InvalidError(f"op is {op!r}", value=op, hint="schedule, execute or scheduleAndExecute")
-    with_partitions = given.flag("show_involved_partition")
-    return [_clustering_row(r, with_partitions) for r in table.clusterings(None) if r.instant in found]
-
-
-def _clustering_row(run: RunSummary, with_partitions: bool) -> Row:
-    return (run.instant, run.file_groups, run.state, ",".join(run.partitions) if with_partitions else "*")
-
-
-def _show_clustering(given: Arguments) -> Iterable[Row]:
-    with_partitions = given.flag("show_involved_partition")
-    return [_clustering_row(r, with_partitions) for r in given.table().clusterings(given.number("limit"))]
-
-
-def _listed(text: str | None) -> list[str]:
-    return [part.strip() for part in (text or "").split(",") if part.strip()]
-
-
-def _run_clean(given: Arguments) -> Iterable[Row]:
-    table = given.table()
-    options = _options(given.text("options"))
-    counts = {"hoodie.clean.commits.retained": "retain_commits", "hoodie.clean.hours.retained": "hours_retained"}
-    counts["hoodie.clean.fileversions.retained"] = "file_versions_retained"
-    options.update({key: str(given.number(name)) for key, name in counts.items() if given.text(name) is not None})
-    result = table.clean(policy=given.text("clean_policy"), options=options)
-    done = [] if result is None else [c for c in table.cleans(None) if c.instant == result.instant]
-    return [(c.instant, c.taken_ms, c.files_deleted, c.earliest_retained, "{}", c.version) for c in done]
-
-
-def _show_cleans(given: Arguments) -> Iterable[Row]:
-    return [
-        (
-            c.instant,
-            c.completion_time,
-            "clean",
-            c.instant,
-            c.taken_ms,
-            c.files_deleted,
-            c.earliest_retained,
-            c.last_completed,
-            c.version,
-        )
-        for c in given.table().cleans(given.number("limit"))
-    ]
-
-
 def _create_savepoint(given: Arguments) -> Iterable[Row]:
     user, comments = given.text("user") or "", given.text("comments") or ""
     given.table().savepoint(given.text("commit_time") or None, user, comments)
@@ -340,24 +213,14 @@ def _rollback_to_savepoint(given: Arguments) -> Iterable[Row]:
     return [(True,)]
 
 
-def _options(text: str | None) -> dict[str, str]:
-    """Options as Apache Hudi's procedures take them: ``key=value,key=value``."""
-    found: dict[str, str] = {}
-    for part in (text or "").split(","):
-        key, equals, value = part.partition("=")
-        if part.strip() and not equals:
-            raise InvalidError(f"{part!r} is no option", value=part, hint="key=value, with commas between")
-        if part.strip():
-            found[key.strip()] = value.strip()
-    return found
-
-
 _COMPACTION_COLUMNS = _columns(timestamp=pa.string(), operation_size=pa.int32(), state=pa.string())
 _CLUSTERING_COLUMNS = _columns(
     timestamp=pa.string(), input_group_size=pa.int32(), state=pa.string(), involved_partitions=pa.string()
 )
 _INVOLVED = Parameter("show_involved_partition", "boolean", "name the partitions of each plan", default=False)
 _SAVEPOINT = Parameter("instant_time", "string", "the savepoint's write, by its requested time", required=True)
+_INSTANTS = Parameter("instants", "string", "with execute: the plans, with commas between; all that wait by default")
+_AT_MOST = Parameter("limit", "int", "carry out so many plans at most, the oldest first")
 _OPTIONS = Parameter("options", "string", "options of the service: key=value, with commas between")
 
 
@@ -427,25 +290,27 @@ _ALL = (
     ),
     Procedure(
         "run_compaction",
-        "plan a compaction (schedule), carry out plans that wait (run), or both (scheduleAndExecute)",
+        "plan a compaction (schedule), carry out plans that wait (execute), or both (scheduleAndExecute)",
         (
-            Parameter("op", "string", "schedule, run or scheduleAndExecute", required=True),
+            Parameter("op", "string", "schedule, execute, or scheduleAndExecute (run is the same)", required=True),
             _TABLE,
             _PATH,
-            Parameter("timestamp", "string", "with run: the instant of one plan; all that wait by default"),
+            Parameter("timestamp", "instant", "with execute or run: one plan, as instants"),
             _OPTIONS,
+            _INSTANTS,
+            _AT_MOST,
             Parameter("strategy", "string", "which file groups to take, such as event_time"),
             Parameter("threshold", "string", "with event_time: compact the data before this time"),
         ),
         _COMPACTION_COLUMNS,
-        _run_compaction,
+        run_compaction,
     ),
     Procedure(
         "show_compaction",
         "the compaction plans on the timeline, and how far each is",
         (_TABLE, _PATH, _limit(20)),
         _COMPACTION_COLUMNS,
-        _show_compaction,
+        show_compaction,
     ),
     Procedure(
         "run_clustering",
@@ -456,22 +321,25 @@ _ALL = (
             Parameter("predicate", "string", "only partitions that this condition leaves"),
             Parameter("order", "string", "columns to sort by, with commas between"),
             _INVOLVED,
-            Parameter("op", "string", "schedule, execute or scheduleAndExecute", default="scheduleAndExecute"),
+            Parameter(
+                "op", "string", "schedule, execute or scheduleAndExecute; by default both, or execute with instants"
+            ),
             Parameter("order_strategy", "string", "linear, z-order or hilbert"),
             _OPTIONS,
-            Parameter("instants", "string", "with execute: the plans, with commas between; all that wait by default"),
+            _INSTANTS,
             Parameter("selected_partitions", "string", "only these partitions, with commas between"),
             Parameter("partition_regex_pattern", "string", "only partitions whose path matches"),
+            _AT_MOST,
         ),
         _CLUSTERING_COLUMNS,
-        _run_clustering,
+        run_clustering,
     ),
     Procedure(
         "show_clustering",
         "the clustering plans on the timeline, and how far each is",
         (_TABLE, _PATH, _limit(20), _INVOLVED),
         _CLUSTERING_COLUMNS,
-        _show_clustering,
+        show_clustering,
     ),
     Procedure(
         "run_clean",
@@ -488,6 +356,11 @@ _ALL = (
             ),
             _OPTIONS,
             _PATH,
+            Parameter("trigger_strategy", "string", "NUM_COMMITS, which is the only one"),
+            Parameter(
+                "trigger_max_commits", "int", "clean only if so many commits have completed since the last clean"
+            ),
+            Parameter("schedule_in_line", "boolean", "plan the clean here; nothing else is supported", default=True),
         ),
         _columns(
             start_clean_time=pa.string(),
@@ -497,7 +370,7 @@ _ALL = (
             bootstrap_part_metadata=pa.string(),
             version=pa.int32(),
         ),
-        _run_clean,
+        run_clean,
     ),
     Procedure(
         "show_cleans",
@@ -514,7 +387,7 @@ _ALL = (
             last_completed_commit_timestamp=pa.string(),
             version=pa.int32(),
         ),
-        _show_cleans,
+        show_cleans,
     ),
     Procedure(
         "create_savepoint",

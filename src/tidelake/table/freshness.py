@@ -50,7 +50,7 @@ class TableFreshness(TableServices):
         """Tell others, once, if the table (or a partition) is complete to an event time; whether it was told now.
 
         ``marker`` is the name of a file that is put into the partition, or into the table's folder; ``webhook`` a URL that
-        gets a POST of JSON. What was told before is not told again.
+        gets a POST of JSON. What was told before is not told again, and a partition without data is not complete.
         """
         signal = Signal(as_epoch_ms(event_time), view_named(view), partition, marker, webhook)
         return send_signal(self._refreshed(), self._clock, signal)

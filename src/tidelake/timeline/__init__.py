@@ -11,6 +11,7 @@ from tidelake.timeline.times import (
     parse_instant,
     parse_said,
     previous_instant,
+    refuse_finer,
     timeline_zone,
 )
 
@@ -29,5 +30,6 @@ __all__ = [
     "parse_instant",
     "parse_said",
     "previous_instant",
+    "refuse_finer",
     "timeline_zone",
 ]

@@ -20,7 +20,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from tidelake._clock import Clock
-from tidelake.errors import AlreadyExistsError, ConflictError, NotFoundError, PreconditionError, UnavailableError
+from tidelake.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    NotFoundError,
+    PreconditionError,
+    TidelakeError,
+    UnavailableError,
+)
 from tidelake.storage import Storage
 from tidelake.timeline.instant import Timeline
 from tidelake.timeline.transitions import HEARTBEAT_DIR, Transitions
@@ -97,11 +104,7 @@ def take_claim(
         found = read_claim(storage, instant)
         if found is None:
             mine = new_claim(used_number())
-            if _put(storage, mine, None):
-                storage.put(f"{HEARTBEAT_DIR}/{instant}", b"")
-                # A lost claim may have had a holder: it must look again, as that of a dead one.
-                if mine.number > 1:
-                    moves.take_turn(check)
+            if _begin(storage, moves, mine, None, check):
                 return mine
             continue
         held, version = found
@@ -120,9 +123,7 @@ def take_claim(
                 hint="wait for its executor; if that died, its claim expires with its heartbeat",
             )
         mine = new_claim(max(held.number, used_number()))
-        if _put(storage, mine, version):
-            storage.put(f"{HEARTBEAT_DIR}/{instant}", b"")
-            moves.take_turn(check)
+        if _begin(storage, moves, mine, version, check):
             return mine
     raise ConflictError(f"others claim the plan {instant} again and again", instant=instant, table=storage.uri)
 
@@ -157,6 +158,25 @@ def end_claim(storage: Storage, instant: str) -> None:
     with suppress(NotFoundError):
         storage.delete(f"{CLAIM_DIR}/{instant}")
     storage.delete(f"{HEARTBEAT_DIR}/{instant}")
+
+
+def _begin(
+    storage: Storage, moves: Transitions, claim: Claim, version: str | None, check: Callable[[Timeline], None]
+) -> bool:
+    """Put a claim, and show that its holder lives; False if others were first. If that fails, the claim is given back."""
+    try:
+        if not _put(storage, claim, version):
+            return False
+        storage.put(f"{HEARTBEAT_DIR}/{claim.instant}", b"")
+        # Also a lost claim may have had a holder: it must look again, as that of a dead one.
+        if version is not None or claim.number > 1:
+            moves.take_turn(check)
+    except Exception:
+        if claim.nonce != WITHDRAWN:  # which is every withdrawer's, and never ends
+            with suppress(TidelakeError):
+                release_claim(storage, claim)
+        raise
+    return True
 
 
 def _lives(storage: Storage, clock: Clock, claim: Claim, dead_after_ms: int) -> bool:

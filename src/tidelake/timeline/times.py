@@ -107,6 +107,7 @@ def as_epoch_ms(value: object, zone: tzinfo | None = None) -> int:
 
     What names no zone stands in the one given, a table's; without one it is refused: no zone is ever guessed.
     """
+    refuse_finer(value)
     if isinstance(value, int) and not isinstance(value, bool):
         time_ms = value
     elif isinstance(value, datetime) and value.tzinfo is not None:
@@ -132,6 +133,18 @@ def as_epoch_ms(value: object, zone: tzinfo | None = None) -> int:
             hint="numbers are milliseconds",
         )
     return time_ms
+
+
+def refuse_finer(value: object) -> None:
+    """Refuse an event time finer than a millisecond: cut, it would be another one."""
+    match = _ISO.fullmatch(str(value).strip())
+    is_finer = match is not None and (match[7] or "")[3:].strip("0") != ""
+    if is_finer or (isinstance(value, datetime) and value.microsecond % 1000):
+        raise InvalidError(
+            f"the event time {value!s} is finer than a millisecond",
+            value=str(value),
+            hint="give whole milliseconds, as event times are compared",
+        )
 
 
 def _from_iso(match: re.Match[str], text: str, zone: tzinfo | None) -> str:

@@ -23,6 +23,7 @@ from tidelake.config import MergeMode, TableConfig, TableType, WriterOptions, re
 from tidelake.errors import InvalidError, UnsupportedError
 from tidelake.filegroup import FileSlice
 from tidelake.filegroup.listing import list_partitions
+from tidelake.filegroup.partitions import check_partition
 from tidelake.format.commit_metadata import WRITER_KEY, WriteStat
 from tidelake.format.event_marks import DEFAULT_INPUT, WATERMARK_PREFIX
 from tidelake.format.freshness_marks import INCOMING_MAX_KEY, INCOMING_MIN_KEY, OWN_PREFIXES, encode_incoming
@@ -31,7 +32,6 @@ from tidelake.merge import Outcome, merge_spec, refuse_loose, resolve_spec
 from tidelake.query import TableSource, table_schema
 from tidelake.schema import with_meta
 from tidelake.storage import Storage
-from tidelake.storage.paths import check_prefix
 from tidelake.timeline import Timeline
 from tidelake.write.blanks import may_have_blanks
 from tidelake.write.conflicts import Footprint, KeyChecks, clustered_groups, is_base, is_new_base
@@ -135,9 +135,7 @@ def delete_partitions(storage: Storage, clock: Clock, partitions: Sequence[str],
     """Retire every file group of these partitions."""
     source = TableSource.load(storage)
     for path in partitions:
-        check_prefix(path)
-        if path.split("/")[0] == ".hoodie" or bool(path) != source.config.is_partitioned:
-            raise InvalidError(f"{path!r} is no partition of the table", value=path, table=storage.uri)
+        check_partition(source.config, path)
     schema = table_schema(source).declared
 
     def retire(transaction: Transaction) -> Commit:

@@ -10,11 +10,12 @@ from model.deep import examples
 from model.tables import table_properties
 from tidelake import _limits
 from tidelake.config import parse_table_config
-from tidelake.errors import LimitError
+from tidelake.errors import InvalidError, LimitError
 from tidelake.filegroup.partitions import (
     NULL_PARTITION,
     PartitionCodec,
     check_depth,
+    check_partition,
     escape_path_value,
     unescape_path_value,
 )
@@ -108,3 +109,46 @@ def test_check_depth_refuses_folders_deeper_than_any_partition() -> None:
     check_depth("/".join("a" * _limits.PARTITION_DEPTH))
     with pytest.raises(LimitError):
         check_depth("/".join("a" * (_limits.PARTITION_DEPTH + 2)))
+
+
+@pytest.mark.parametrize(
+    ("fields", "style", "path", "is_one"),
+    [
+        ("day", "hive", "day=d0", True),
+        ("day", "hive", "d0", False),
+        ("day", "hive", "hour=1", False),
+        ("day", "hive", "day=", False),
+        ("day", "plain", "2026/01/31", True),
+        ("day", "plain", ".hoodie", False),
+        ("day", "plain", ".hoodie/x", False),
+        ("day", "plain", "", False),
+        ("day", "encoded", "2026/01/31", False),
+        ("day", "encoded", "2026%2F01", True),
+        ("day,hour", "hive", "day=1/hour=2", True),
+        ("day,hour", "hive", "hour=2/day=1", False),
+        ("day,hour", "hive", "day=1", False),
+        ("day,hour", "plain", "1/2", True),
+        ("day,hour", "plain", "1/2/3", False),
+        ("", "plain", "", True),
+        ("", "plain", "day=d0", False),
+    ],
+)
+def test_check_partition_refuses_paths_that_the_keys_of_the_table_never_make(
+    fields: str, style: str, path: str, is_one: bool
+) -> None:
+    """Levels, names of hive style, the table's own folder, and tables without partitions."""
+    config = parse_table_config(
+        table_properties(
+            **{
+                "hoodie.table.partition.fields": fields,
+                "hoodie.datasource.write.hive_style_partitioning": str(style == "hive").lower(),
+                "hoodie.datasource.write.partitionpath.urlencode": str(style == "encoded").lower(),
+            }
+        )
+    )
+    if is_one:
+        assert check_partition(config, path) == path
+        return
+    with pytest.raises(InvalidError) as error:
+        check_partition(config, path)
+    assert error.value.value == path

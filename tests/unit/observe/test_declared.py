@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -70,6 +70,42 @@ def test_event_time_of_a_user_without_a_zone_is_refused(given: Any) -> None:
     """A zone, or a unit, is never guessed."""
     with pytest.raises(InvalidError):
         as_epoch_ms(given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        datetime(2026, 1, 1, 7, 0, 0, 500, tzinfo=timezone.utc),
+        datetime(2026, 1, 1, 7, 0, 0, 1_001, tzinfo=timezone(timedelta(hours=1))),
+        "2026-01-01T07:00:00.0005Z",
+        "2026-01-01 07:00:00.000000001+00:00",
+    ],
+)
+def test_event_time_of_a_user_finer_than_a_millisecond_is_refused(given: Any) -> None:
+    """Cut, it would stand for an earlier time, and events between the two would be left out in silence."""
+    world = EventWorld()
+    world.upsert((0, "06:00"))
+    table = world.open()
+    asks: list[Callable[[], object]] = [
+        lambda: as_epoch_ms(given),
+        lambda: table.declare_complete(given),
+        lambda: table.wait_complete(given),
+        lambda: table.signal_complete(given, marker="_SUCCESS"),
+        lambda: table.upsert(events((0, "07:00")), watermark=given),
+        lambda: table.compact(strategy="event_time", threshold=given, dry_run=True),
+        lambda: table.scan(mode="read_optimized", as_of_event_time=given).to_arrow(),
+    ]
+    for ask in asks:
+        with pytest.raises(InvalidError, match="finer than a millisecond") as error:
+            ask()
+        assert error.value.value == str(given)
+        assert "whole milliseconds" in (error.value.hint or "")
+
+
+def test_event_time_of_a_user_in_whole_milliseconds_is_taken_however_it_is_written() -> None:
+    """Zeros after the milliseconds say nothing more."""
+    assert as_epoch_ms("2026-01-01T07:00:00.001000000Z") == at("07:00") + 1
+    assert as_epoch_ms(datetime(2026, 1, 1, 7, 0, 0, 1_000, tzinfo=timezone.utc)) == at("07:00") + 1
 
 
 def test_declare_complete_without_an_event_time_field_is_refused() -> None:
@@ -168,6 +204,39 @@ def test_signal_by_a_marker_is_put_once_when_the_partition_is_complete() -> None
     assert table.signal_complete(at("07:20"), partition=D0, marker="_SUCCESS")
     assert json.loads(world.storage.get(path))["complete_to_ms"] == at("07:40")
     assert table.scan().to_arrow().num_rows == 2
+
+
+@pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
+def test_signal_of_a_partition_without_data_is_not_sent_and_writes_nothing(table_type: str) -> None:
+    """A partition that is misspelt, that is to come or that was deleted, is not complete."""
+    world = EventWorld(table_type=table_type)
+    world.upsert((0, "07:00"), (1, "07:00"), watermark=at("08:00"))
+    table = world.open()
+    table.delete_partitions(["day=d1"])
+    for view in ("ro", "rt"):
+        for partition in ("day=d7", "day=d1"):
+            assert not table.signal_complete(at("07:30"), view=view, partition=partition, marker="_SUCCESS")
+    paths = [info.path for info in world.storage.list_files()]
+    assert not [path for path in paths if path.endswith("_SUCCESS") or path.startswith(SIGNALS_DIR)]
+    world.upsert((7, "07:10"))
+    assert table.signal_complete(at("07:00"), view="rt", partition="day=d1", marker="_SUCCESS"), "there is data now"
+
+
+def test_signal_of_a_path_that_is_no_partition_is_refused() -> None:
+    """Folders that the table's keys never make, and any partition of a table without partitions."""
+    world = EventWorld()
+    world.upsert((0, "07:00"), watermark=at("08:00"))
+    for path in (".hoodie", "no/such/column", "d0", "hour=1", ""):
+        with pytest.raises(InvalidError, match="no partition of the table") as error:
+            world.open().signal_complete(at("07:30"), partition=path, marker="_SUCCESS")
+        assert error.value.value == path
+        assert error.value.hint
+    assert not world.storage.exists(".hoodie/_SUCCESS")
+    flat = EventWorld(partition_by=())
+    flat.upsert((0, "07:00"), watermark=at("08:00"))
+    with pytest.raises(InvalidError, match="the table has no partitions"):
+        flat.open().signal_complete(at("07:30"), partition=D0, marker="_SUCCESS")
+    assert flat.open().signal_complete(at("07:30"), marker="_SUCCESS")
 
 
 @contextmanager

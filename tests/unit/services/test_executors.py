@@ -18,7 +18,7 @@ import tidelake as tl
 from crash.crash_points import check_files
 from model.deep import IS_DEEP
 from small_rows import rows
-from tidelake.storage import FaultyStorage, SimulatedCrash
+from tidelake.storage import Fault, FaultKind, FaultyStorage, Operation, SimulatedCrash
 from tidelake.testing import ManualClock
 from tidelake.timeline.claim import CLAIM_DIR
 from tidelake.timeline.transitions import HEARTBEAT_DIR
@@ -71,12 +71,18 @@ def check_ended(world: World, expected: list[tuple[Any, ...]], *, may_leave_cond
 
 def numbers(world: World, act: Act) -> range:
     """The numbers of an action's storage operations."""
+    made = journal(world, act)
+    return range(made[0].number, made[-1].number + 1)
+
+
+def journal(world: World, act: Act) -> list[Operation]:
+    """An action's storage operations."""
     again = copy_of(world)
     counted = FaultyStorage(again.storage, clock=again.clock)
     table = again.open(counted)
     opened = counted.operations
     act(table)
-    return range(opened + 1, counted.operations + 1)
+    return counted.journal[opened:]
 
 
 def asleep(world: World, act: Act, at: int, others: Callable[[], object], *, dies: bool = False) -> object:
@@ -209,6 +215,26 @@ def test_live_claim_refuses_a_second_executor() -> None:
         assert isinstance(done, Commit), done
         check_ended(world, expected)
     assert refused
+
+
+@pytest.mark.parametrize("dead_before", [False, True], ids=["first", "takes over"])
+@pytest.mark.parametrize("kind", ["http_503", "lost_answer"])
+@pytest.mark.parametrize("service", ["compaction", "clustering"])
+def test_executor_whose_storage_fails_once_holds_no_claim(service: str, kind: FaultKind, dead_before: bool) -> None:
+    """Wherever a storage operation fails, the next run carries the plan out at once: no claim waits for its heartbeat."""
+    start, plan = planned(is_planned=service == "compaction")
+    if service == "clustering":
+        plan = start.open().schedule_clustering(sort_by="name") or ""
+    run: Act = lambda t: getattr(t, f"run_{service}")(plan)  # noqa: E731
+    if dead_before:
+        claimed = next(o.number for o in journal(start, run) if o.path == f"{HEARTBEAT_DIR}/{plan}")
+        asleep(start, run, claimed, lambda: None, dies=True)
+        start.clock.advance(EXPIRED_S)
+    for at in numbers(start, run):
+        world = copy_of(start)
+        with suppress(tl.UnavailableError):
+            run(world.open(FaultyStorage(world.storage, [Fault(at, kind)], clock=world.clock)))
+        assert isinstance(run(world.open()), Commit), f"failed at operation {at}"
 
 
 @pytest.mark.parametrize("damage", ["lost", "empty", "garbage", "heartbeat"])

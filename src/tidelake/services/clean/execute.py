@@ -33,7 +33,7 @@ from tidelake.services.clean.plan import (
     judge,
     split,
 )
-from tidelake.services.clean.retention import Retention, consumers_have_read, retention
+from tidelake.services.clean.retention import Retention, consumers_have_read, is_due, retention
 from tidelake.services.settled import TRIES, UnsettledError, check_settled
 from tidelake.storage import Storage, ensure_object
 from tidelake.timeline import Timeline, TimelineReader
@@ -139,7 +139,7 @@ class _Planner:
         )
         if self._listed_at is None:
             self._listed_at = next_instant(timeline.greatest_time) if timeline.greatest_time else ""
-        if keep is None:
+        if keep is None or not is_due(timeline, options):
             return _Made(empty)
         keep = replace(keep, completion=min(keep.completion, self._listed_at))
         start = find_start(cleaner.storage, timeline, self._reader, options)

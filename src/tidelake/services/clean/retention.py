@@ -47,6 +47,13 @@ class Retention:
         return requested < self.requested and completion < self.completion
 
 
+def is_due(timeline: Timeline, options: CleanOptions) -> bool:
+    """Whether as many commits have completed since the last clean was planned as the options ask for."""
+    since = max((clean.requested_time for clean in timeline.of_action("clean")), default="")
+    later = [write for write in timeline.completed_writes if _completion(write) > since]
+    return len(later) >= options.due_after
+
+
 def retention(
     timeline: Timeline, options: CleanOptions, config: TableConfig, now_ms: int, consumed: str | None = None
 ) -> Retention | None:

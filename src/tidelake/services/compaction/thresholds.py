@@ -40,7 +40,7 @@ from tidelake.services.strategy import (
     ServiceStrategy,
     register_strategy,
 )
-from tidelake.timeline import as_instant, format_instant, parse_instant, parse_said, timeline_zone
+from tidelake.timeline import as_instant, format_instant, parse_instant, parse_said, refuse_finer, timeline_zone
 
 EVENT_TIME = "event_time"
 """The name of our strategy."""
@@ -161,6 +161,7 @@ def _fixed(instant: str, config: EventTimeConfig) -> str:
         )
     if text.isascii() and text.isdigit():
         return _whole(text)  # in the zone of the timeline, as instants are
+    refuse_finer(text)
     zone = config.users_zone
     return format_instant(parse_instant(as_instant(text, zone), zone), config.zone)
 
