@@ -27,6 +27,7 @@ def spec_of(case: ClockCase, schema: pa.Schema) -> MergeSpec:
         "hoodie.record.merge.mode": "CUSTOM",
         "hoodie.table.recordkey.fields": "id",
         **case.options,
+        **({} if case.rules.keeps_deletes else {"tombstone.retention": "0"}),
     }
     return merge_spec(parse_table_config(properties), schema)
 

@@ -12,6 +12,10 @@ of equals. A group whose last version is a delete is empty; a row without any ot
 event time keeps the values of the row it came with, until a delete ends any group. A reset, a delete without event times, forgets
 everything before it.
 
+Where deletes do not outlive a merge, a stored row does not tell a group that a delete ended from one that a record brought
+as nulls. There a delete that leaves no value in any group ends the row, and the next record that gives something brings it back:
+so it makes no difference which of the versions had been merged before.
+
 On an exact table, whose records are split at a threshold and merged in two steps, a group shows what its own versions say
 and nothing else: one that a delete ended shows no event time, and what a row's last change is follows from commit times, not from
 the order in which halves are met.
@@ -70,8 +74,18 @@ class Verdict:
     """Of each version that was rejected, who gave the event times that it met."""
 
 
-def resolve_groups(versions: Versions, count: int, *, has_loose: bool, is_exact: bool = False) -> Verdict:
-    """Mode ``per_group``; ``has_loose`` says whether there are columns of no group."""
+def resolve_groups(
+    versions: Versions,
+    count: int,
+    *,
+    has_loose: bool,
+    is_exact: bool = False,
+    filled: tuple[Mask, ...] | None = None,
+) -> Verdict:
+    """Mode ``per_group``; ``has_loose`` says whether there are columns of no group.
+
+    ``filled`` says for each group which versions have a value in it, where a delete that leaves none ends the row.
+    """
     place, size = versions.place, len(versions.place)
     numbers = np.arange(size, dtype=np.int64)
     starts = np.ones(size, dtype=np.bool_)
@@ -101,6 +115,9 @@ def resolve_groups(versions: Versions, count: int, *, has_loose: bool, is_exact:
         is_alive |= gives
         values.append(np.where(gives, winner, np.where(has, NONE, untimed)))
     is_alive |= ~is_timed & (untimed >= 0)
+    if filled is not None:
+        has_value = np.logical_or.reduce([(v >= 0) & mask[v] for v, mask in zip(values, filled, strict=True)])
+        is_alive &= has_value | ~_ends_with_delete(versions, in_effect & contributes, count)
     row = np.maximum.reduce([untimed, *values, *([latest] if has_loose else [])])
     changed = [np.where((w >= 0) & ~versions.is_kept[w], w, NONE) for w in winners]
     last = _latest([row, *values, *changed], versions.commits)
@@ -136,6 +153,14 @@ def _latest(some: list[Places], commits: Ranks | None) -> Places:
         return np.asarray(found.max(axis=0))
     level = np.where(found >= 0, commits[found] * len(commits) + found, NONE)
     return np.asarray(np.take_along_axis(found, level.argmax(axis=0)[None, :], axis=0)[0])
+
+
+def _ends_with_delete(versions: Versions, contributes: Mask, count: int) -> Mask:
+    """Whether the last version of a place that changed anything is a delete."""
+    at = np.flatnonzero(contributes & ~versions.is_kept)
+    found = np.zeros(count, dtype=np.bool_)
+    found[versions.place[at]] = versions.is_delete[at]  # of a place that stands here more than once the last counts
+    return found
 
 
 def _any(mask: Mask, place: Places, count: int) -> Mask:
