@@ -123,5 +123,6 @@ def apply_groups(state: State, change: Change, rules: ClockRules) -> tuple[State
             alive = alive and any(values.get(column) is not None for column in rules.columns)
     else:
         alive = state.is_alive
-    verdict = "" if won or not times else "older"
+    gives_loose = bool(rules.loose) and not change.is_delete and state.is_alive
+    verdict = "" if won or not times or gives_loose else "older"
     return State(alive, values, held, dead, has_data, has_delete), verdict

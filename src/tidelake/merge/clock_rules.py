@@ -107,23 +107,20 @@ def resolve_groups(
     untimed = np.where(has_delete, NONE, first)
     values = []
     is_timed = np.zeros(count, dtype=np.bool_)
-    is_alive = np.zeros(count, dtype=np.bool_)
     for winner in winners:
         has = winner >= 0
-        gives = has & is_data[winner]
         is_timed |= has
-        is_alive |= gives
-        values.append(np.where(gives, winner, np.where(has, NONE, untimed)))
-    is_alive |= ~is_timed & (untimed >= 0)
-    if filled is not None:
-        has_value = np.logical_or.reduce([(v >= 0) & mask[v] for v, mask in zip(values, filled, strict=True)])
-        is_alive &= has_value | ~_ends_with_delete(versions, in_effect & contributes, count)
+        values.append(np.where(has & is_data[winner], winner, np.where(has, NONE, untimed)))
+    lives = _lives(versions, holders, contributes, filled)
+    is_alive = lives[ends] | (~is_timed & (untimed >= 0))
     row = np.maximum.reduce([untimed, *values, *([latest] if has_loose else [])])
     changed = [np.where((w >= 0) & ~versions.is_kept[w], w, NONE) for w in winners]
     last = _latest([row, *values, *changed], versions.commits)
     ended = tuple(np.where((w >= 0) & ~is_data[w], w, NONE) for w in winners)
     has_time = np.logical_or.reduce([ranks > 0 for ranks in versions.ranks])
     lost = has_time & ~contributes & ~versions.is_base & ~versions.is_reset
+    if has_loose:
+        lost &= ~(is_data & lives)  # it gave the columns of no group
     reasons = np.where(lost, OLDER, APPLIED).astype(np.int8)
     clocks = tuple(values) if is_exact else tuple(np.where(w >= 0, w, untimed) for w in winners)
     before = tuple(_before(held, begins, np.flatnonzero(lost)) for held in holders)
@@ -155,12 +152,18 @@ def _latest(some: list[Places], commits: Ranks | None) -> Places:
     return np.asarray(np.take_along_axis(found, level.argmax(axis=0)[None, :], axis=0)[0])
 
 
-def _ends_with_delete(versions: Versions, contributes: Mask, count: int) -> Mask:
-    """Whether the last version of a place that changed anything is a delete."""
-    at = np.flatnonzero(contributes & ~versions.is_kept)
-    found = np.zeros(count, dtype=np.bool_)
-    found[versions.place[at]] = versions.is_delete[at]  # of a place that stands here more than once the last counts
-    return found
+def _lives(versions: Versions, holders: list[Places], contributes: Mask, filled: tuple[Mask, ...] | None) -> Mask:
+    """For each version whether a group is left after it."""
+    is_data = ~versions.is_delete
+    given = [(held >= 0) & is_data[held] for held in holders]
+    lives: Mask = np.logical_or.reduce(given)
+    if filled is not None:
+        has_value = np.logical_or.reduce([g & f[held] for g, f, held in zip(given, filled, holders, strict=True)])
+        # Who has a group given was the last to contribute, or one after it was: never a version of another place.
+        numbers = np.arange(len(contributes), dtype=np.int64)
+        last = np.maximum.accumulate(np.where(contributes & ~versions.is_kept, numbers, NONE))
+        lives &= has_value | is_data[last]
+    return lives
 
 
 def _any(mask: Mask, place: Places, count: int) -> Mask:
