@@ -79,6 +79,7 @@ def clock_cases(
         (*columns, *loose) if mode == "all" else columns,
         loose if mode == "per_group" else (),
         defaults,
+        draw(st.booleans()),
     )
     changes = draw(
         st.lists(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import fastavro
@@ -25,6 +26,7 @@ KINDS = {
     "buckets": ("MERGE_ON_READ", {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "1"}),
     "eager": ("MERGE_ON_READ", {"write.resolve": "eager"}),
     "copy-on-write": ("COPY_ON_WRITE", {}),
+    "no deletes kept": ("MERGE_ON_READ", {"tombstone.retention": "0"}),
 }
 Batch = tuple[tuple[str, Change], ...]
 
@@ -33,7 +35,8 @@ class ClockWorld:
     """The table and the states of its keys."""
 
     def __init__(self, case: ClockCase, kind: str, uri: str = "memory://world", storage: Storage | None = None) -> None:
-        self.case = case
+        self.keeps_deletes = kind in ("merge-on-read", "buckets")
+        self.case = replace(case, rules=replace(case.rules, keeps_deletes=self.keeps_deletes))
         self.kind = kind
         table_type, options = KINDS[kind]
         self.table = tl.create_table(
@@ -52,7 +55,7 @@ class ClockWorld:
 
     @property
     def is_lazy(self) -> bool:
-        return self.kind in ("merge-on-read", "buckets")
+        return self.keeps_deletes or self.kind == "no deletes kept"
 
     def write(self, batch: Batch, data: Any = None) -> None:
         """Upsert a batch, and check what its commit says of rejects; ``data`` are its rows in another form."""
@@ -83,7 +86,11 @@ class ClockWorld:
         if self.is_lazy:
             assert self.told() == self.waiting
             self.waiting = {}
-            self.states = {key: self._compacted(state) for key, state in self.states.items()}
+            for key, state in list(self.states.items()):
+                if self.keeps_deletes:
+                    self.states[key] = self._compacted(state)
+                else:
+                    self._store(key, state)
 
     def _compacted(self, state: State) -> State:
         """Rows become base rows, and deletes are kept."""

@@ -22,6 +22,8 @@ class ClockRules:
     columns: tuple[str, ...] = ()
     loose: tuple[str, ...] = ()
     defaults: Row = field(default_factory=dict)
+    keeps_deletes: bool = True
+    """Whether deletes outlive a merge; if not, a delete that leaves nothing but nulls ends the row (per_group)."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,14 @@ def apply_groups(state: State, change: Change, rules: ClockRules) -> tuple[State
         values.update({column: change.row.get(column) for column in rules.loose})
     has_data = state.has_data or not change.is_delete
     has_delete = state.has_delete or (change.is_delete and won)
-    alive = any(name not in dead for name in held) if held else has_data and not has_delete
-    verdict = "" if won or not times else "older"
+    if not held:
+        alive = has_data and not has_delete
+    elif won:
+        alive = any(name not in dead for name in held)
+        if change.is_delete and not rules.keeps_deletes:
+            alive = alive and any(values.get(column) is not None for column in rules.columns)
+    else:
+        alive = state.is_alive
+    gives_loose = bool(rules.loose) and not change.is_delete and state.is_alive
+    verdict = "" if won or not times or gives_loose else "older"
     return State(alive, values, held, dead, has_data, has_delete), verdict

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from model.clock_cases import ClockCase, clock_cases
 from model.deep import examples
-from model.several_clocks_oracle import Change, State, merge_one_by_one, visible
+from model.several_clocks_oracle import Change, ClockRules, State, merge_one_by_one, visible
 from tidelake.config import parse_table_config
 from tidelake.merge import MergeSpec, Outcome, merge_records, merge_spec, records_of
 from tidelake.schema import RECORD_KEY
@@ -27,6 +27,7 @@ def spec_of(case: ClockCase, schema: pa.Schema) -> MergeSpec:
         "hoodie.record.merge.mode": "CUSTOM",
         "hoodie.table.recordkey.fields": "id",
         **case.options,
+        **({} if case.rules.keeps_deletes else {"tombstone.retention": "0"}),
     }
     return merge_spec(parse_table_config(properties), schema)
 
@@ -130,7 +131,26 @@ def test_merge_all_never_folds_incoming_records(folded: bool) -> None:
     assert outcome.rejected == {"incomparable": 1}
 
 
-def _rules_of_all() -> Any:
-    from model.several_clocks_oracle import ClockRules
+@pytest.mark.parametrize("folded", [False, True])
+def test_a_record_that_gives_a_column_of_no_group_is_not_rejected(folded: bool) -> None:
+    """It is older in every group and changed the row; what comes to a row that is gone is rejected all the same."""
+    old = Change({"a": 1, "x": "a1", "p": 1, "y": "b1", "u": "c2"})
+    case = ClockCase(
+        rules=ClockRules("per_group", ("a", "p"), {"a": ("x",), "p": ("y",)}, ("x", "y"), ("u",)),
+        kinds=("long", "long"),
+        changes=(
+            ("k", Change({"a": 5, "x": "a5", "p": 5, "y": "b5", "u": "c1"})),
+            ("k", old),
+            ("gone", Change({"a": 5, "x": "a5", "p": 5, "y": "b5", "u": "c1"})),
+            ("gone", Change({"a": 6, "p": 6}, is_delete=True)),
+            ("gone", old),
+        ),
+    )
+    parts = [case.changes] if folded else [case.changes[:1], case.changes[1:]]
+    rows, outcome = engine(case, *parts)
+    assert seen(rows) == {"k": {"x": "a5", "y": "b5", "u": "c2", "a": 5, "p": 5}}
+    assert outcome.rejected == {"older": 1}
 
+
+def _rules_of_all() -> ClockRules:
     return ClockRules("all", ("a", "p"), {}, ("y",))

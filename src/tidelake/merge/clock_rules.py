@@ -12,6 +12,10 @@ of equals. A group whose last version is a delete is empty; a row without any ot
 event time keeps the values of the row it came with, until a delete ends any group. A reset, a delete without event times, forgets
 everything before it.
 
+Where deletes do not outlive a merge, a stored row does not tell a group that a delete ended from one that a record brought
+as nulls. There a delete that leaves no value in any group ends the row, and the next record that gives something brings it back:
+so it makes no difference which of the versions had been merged before.
+
 On an exact table, whose records are split at a threshold and merged in two steps, a group shows what its own versions say
 and nothing else: one that a delete ended shows no event time, and what a row's last change is follows from commit times, not from
 the order in which halves are met.
@@ -70,8 +74,18 @@ class Verdict:
     """Of each version that was rejected, who gave the event times that it met."""
 
 
-def resolve_groups(versions: Versions, count: int, *, has_loose: bool, is_exact: bool = False) -> Verdict:
-    """Mode ``per_group``; ``has_loose`` says whether there are columns of no group."""
+def resolve_groups(
+    versions: Versions,
+    count: int,
+    *,
+    has_loose: bool,
+    is_exact: bool = False,
+    filled: tuple[Mask, ...] | None = None,
+) -> Verdict:
+    """Mode ``per_group``; ``has_loose`` says whether there are columns of no group.
+
+    ``filled`` says for each group which versions have a value in it, where a delete that leaves none ends the row.
+    """
     place, size = versions.place, len(versions.place)
     numbers = np.arange(size, dtype=np.int64)
     starts = np.ones(size, dtype=np.bool_)
@@ -93,20 +107,20 @@ def resolve_groups(versions: Versions, count: int, *, has_loose: bool, is_exact:
     untimed = np.where(has_delete, NONE, first)
     values = []
     is_timed = np.zeros(count, dtype=np.bool_)
-    is_alive = np.zeros(count, dtype=np.bool_)
     for winner in winners:
         has = winner >= 0
-        gives = has & is_data[winner]
         is_timed |= has
-        is_alive |= gives
-        values.append(np.where(gives, winner, np.where(has, NONE, untimed)))
-    is_alive |= ~is_timed & (untimed >= 0)
+        values.append(np.where(has & is_data[winner], winner, np.where(has, NONE, untimed)))
+    lives = _lives(versions, holders, contributes, filled)
+    is_alive = lives[ends] | (~is_timed & (untimed >= 0))
     row = np.maximum.reduce([untimed, *values, *([latest] if has_loose else [])])
     changed = [np.where((w >= 0) & ~versions.is_kept[w], w, NONE) for w in winners]
     last = _latest([row, *values, *changed], versions.commits)
     ended = tuple(np.where((w >= 0) & ~is_data[w], w, NONE) for w in winners)
     has_time = np.logical_or.reduce([ranks > 0 for ranks in versions.ranks])
     lost = has_time & ~contributes & ~versions.is_base & ~versions.is_reset
+    if has_loose:
+        lost &= ~(is_data & lives)  # it gave the columns of no group
     reasons = np.where(lost, OLDER, APPLIED).astype(np.int8)
     clocks = tuple(values) if is_exact else tuple(np.where(w >= 0, w, untimed) for w in winners)
     before = tuple(_before(held, begins, np.flatnonzero(lost)) for held in holders)
@@ -136,6 +150,20 @@ def _latest(some: list[Places], commits: Ranks | None) -> Places:
         return np.asarray(found.max(axis=0))
     level = np.where(found >= 0, commits[found] * len(commits) + found, NONE)
     return np.asarray(np.take_along_axis(found, level.argmax(axis=0)[None, :], axis=0)[0])
+
+
+def _lives(versions: Versions, holders: list[Places], contributes: Mask, filled: tuple[Mask, ...] | None) -> Mask:
+    """For each version whether a group is left after it."""
+    is_data = ~versions.is_delete
+    given = [(held >= 0) & is_data[held] for held in holders]
+    lives: Mask = np.logical_or.reduce(given)
+    if filled is not None:
+        has_value = np.logical_or.reduce([g & f[held] for g, f, held in zip(given, filled, holders, strict=True)])
+        # Who has a group given was the last to contribute, or one after it was: never a version of another place.
+        numbers = np.arange(len(contributes), dtype=np.int64)
+        last = np.maximum.accumulate(np.where(contributes & ~versions.is_kept, numbers, NONE))
+        lives &= has_value | is_data[last]
+    return lives
 
 
 def _any(mask: Mask, place: Places, count: int) -> Mask:

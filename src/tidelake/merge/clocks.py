@@ -212,7 +212,10 @@ class _Work:
     def _verdict(self, versions: Versions, units: list[list[str]]) -> Verdict:
         if self._clocks.mode == PER_GROUP:
             spec = self._spec
-            return resolve_groups(versions, self._count, has_loose=spec.has_loose, is_exact=spec.is_exact)
+            filled = tuple(map(self._filled, units[:-1])) if spec.ends_with_values else None
+            return resolve_groups(
+                versions, self._count, has_loose=spec.has_loose, is_exact=spec.is_exact, filled=filled
+            )
         return resolve_all(versions, self._count, tuple(self._counts(unit[0]) for unit in units))
 
     def judged(self) -> Judged:
@@ -261,6 +264,12 @@ class _Work:
         return np.concatenate([np.ones(self._held, dtype=np.bool_), self._side.counts(name)[self._logged]])[
             self._source
         ]
+
+    def _filled(self, group: list[str]) -> Mask:
+        """Which versions have a value in a group; in one of an event time alone all have."""
+        columns = self._taken(group, np.arange(len(self._source))).columns if group else []
+        has: list[Mask] = [np.asarray(column.combine_chunks().is_valid()) for column in columns]
+        return np.logical_or.reduce(has) if has else np.ones(len(self._source), dtype=np.bool_)
 
     def _taken(self, names: list[str], giver: Places) -> pa.Table:
         """Columns of some versions; null where there is none."""

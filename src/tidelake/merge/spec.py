@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tidelake.config import CUSTOM, Clocks, MergeMode, PartialUpdateMode, TableConfig, TableType
+from tidelake.config import CUSTOM, PER_GROUP, Clocks, MergeMode, PartialUpdateMode, TableConfig, TableType
 from tidelake.errors import CorruptError, InvalidError, UnsupportedError
 from tidelake.merge.mergers import Merger, merger_class
 from tidelake.schema import META_COLUMN_NAMES, RECORD_KEY
@@ -43,11 +43,15 @@ class MergeSpec:
     """Whether there are columns of no group, which follow the order of commits (mode per_group)."""
     is_exact: bool = False
     """Whether records are split at event times, so that what a group shows must follow from its own versions alone."""
+    ends_with_values: bool = False
+    """Whether a delete that leaves no value in any group ends the row, since none is kept that tells more (mode per_group)."""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that merging reads, whatever the query asks for."""
-        names = (*(self.key_fields or (RECORD_KEY,)), *self.ordering_fields)
+        names = [*(self.key_fields or (RECORD_KEY,)), *self.ordering_fields]
+        if self.ends_with_values and self.clocks is not None:
+            names += [name for group in self.clocks.groups for name in group]
         return tuple(dict.fromkeys([*(name.split(".")[0] for name in names), *self.delete_columns]))
 
     @property
@@ -99,6 +103,7 @@ def _spec(config: TableConfig, schema: pa.Schema, clocks: Clocks | None) -> Merg
         clocks=clocks,
         has_loose=clocks is not None and bool(_loose(config, clocks, schema)),
         is_exact=config.is_exact,
+        ends_with_values=_ends_with_values(config, clocks),
         merger=None if clocks is None or clocks.mode != CUSTOM else merger_class(clocks.merger),
     )
 
@@ -115,6 +120,12 @@ def refuse_loose(config: TableConfig, schema: pa.Schema) -> None:
             table=config.name,
             hint="name it in fields.<event time>.sequence-group when the table is made",
         )
+
+
+def _ends_with_values(config: TableConfig, clocks: Clocks | None) -> bool:
+    is_grouped = clocks is not None and clocks.mode == PER_GROUP
+    # On an exact table a group that a delete ended shows no event time, which tells it from one of nulls.
+    return is_grouped and not config.is_exact and not config.tombstone_seconds
 
 
 def _loose(config: TableConfig, clocks: Clocks, schema: pa.Schema) -> list[str]:

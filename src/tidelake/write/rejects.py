@@ -4,6 +4,9 @@ A task that merges *stages* what it rejected under its instant; the commit names
 Once the commit is true they are *published*: copied, under names that follow from the commit, to the folder that the table
 names, and removed here. Whoever dies in between leaves this to the next one; files of a write that never became true are
 removed. So every rejected record is published once.
+
+Who takes a completed write back *recalls* its files first: a note under the instant names them, and publishing removes them
+from the folder. What is rejected anew is published by the commit that does so.
 """
 
 from __future__ import annotations
@@ -12,14 +15,16 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidelake.config import TableConfig
-from tidelake.errors import InvalidError, UnavailableError
-from tidelake.format.commit_metadata import CommitMetadata
+from tidelake.errors import InvalidError, NotFoundError, UnavailableError
+from tidelake.format.commit_metadata import CommitMetadata, ReplaceCommitMetadata
+from tidelake.format.names import TimelineName
 from tidelake.merge import Outcome
 from tidelake.storage import Storage, open_storage
 from tidelake.storage.paths import scheme_of
@@ -28,6 +33,7 @@ from tidelake.timeline import Timeline, TimelineReader, load_timeline
 REJECTED_KEY, FILES_KEY = "tidelake.rejected", "tidelake.rejects"
 """Where a commit's extra metadata says how many records were rejected, by reason, and which files have them."""
 _DIR = ".hoodie/.tidelake/rejects"
+_RECALL = "recall"
 _LOG = logging.getLogger("tidelake.write")
 
 
@@ -68,8 +74,19 @@ def stage_rejects(storage: Storage, config: TableConfig, instant: str, name: str
     return Rejected(outcome.rejected, (name,))
 
 
+def recall_rejects(storage: Storage, config: TableConfig, completed: TimelineName) -> None:
+    """Note what is published of a completed write, before its completed file goes."""
+    if config.clocks is None or config.clocks.rejects_path is None:
+        return
+    kind: type[CommitMetadata] = ReplaceCommitMetadata if completed.action == "replacecommit" else CommitMetadata
+    with suppress(NotFoundError):  # others take the same write back, and are further
+        files = _files(TimelineReader(storage, config).record(kind, str(completed)))
+        if files:
+            storage.put(f"{_DIR}/{completed.requested_time}/{_RECALL}", ",".join(sorted(files)).encode())
+
+
 def publish_rejects(storage: Storage, config: TableConfig) -> None:
-    """Publish what is staged of writes that are true, and remove what is staged of those that never became it.
+    """Publish what is staged of writes that are true, and remove what is there of those that are not.
 
     A folder that cannot be reached now gets its files with the next write.
     """
@@ -89,11 +106,14 @@ def publish_rejects(storage: Storage, config: TableConfig) -> None:
         for instant, names in staged.items():
             if any(i.requested_time == instant for i in timeline.pending):
                 continue
-            wanted = _named(instant, timeline, reader)
+            wanted = frozenset() if _RECALL in names else _named(instant, timeline, reader)
             for name in names:
                 path = f"{_DIR}/{instant}/{name}"
-                if name.removesuffix(".parquet") in wanted:
-                    folder.put(f"{instant}-{name}", storage.get(path))
+                with suppress(NotFoundError):  # another publishes at the same time, and is further
+                    if name == _RECALL:
+                        _remove_published(folder, instant, storage.get(path).decode())
+                    elif name.removesuffix(".parquet") in wanted:
+                        folder.put(f"{instant}-{name}", storage.get(path))
                 storage.delete(path)
     except UnavailableError as error:
         _LOG.warning("rejected records of %s wait for the folder %s: %s", config.name, clocks.rejects_path, error)
@@ -110,9 +130,17 @@ def refuse_unfit_folder(path: str | None) -> None:
         )
 
 
+def _remove_published(folder: Storage, instant: str, names: str) -> None:
+    for name in names.split(","):
+        folder.delete(f"{instant}-{name}.parquet")
+
+
 def _named(instant: str, timeline: Timeline, reader: TimelineReader) -> frozenset[str]:
     """The staged files that the commit of an instant names; none if there is no such commit."""
     active = next((i for i in timeline.completed_writes if i.requested_time == instant), None)
-    commit: CommitMetadata | None = None if active is None else reader.commit(active)
-    text = "" if commit is None else (commit.extra_metadata or {}).get(FILES_KEY, "")
+    return frozenset() if active is None else _files(reader.commit(active))
+
+
+def _files(commit: CommitMetadata) -> frozenset[str]:
+    text = (commit.extra_metadata or {}).get(FILES_KEY, "")
     return frozenset(name for name in text.split(",") if name)

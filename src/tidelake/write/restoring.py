@@ -20,6 +20,7 @@ from tidelake.storage import ObjectInfo, Storage, ensure_object
 from tidelake.timeline import WRITE_ACTIONS, Timeline, TimelineReader
 from tidelake.timeline.claim import end_claim
 from tidelake.timeline.transitions import Publication, Published, Transitions
+from tidelake.write.rejects import publish_rejects, recall_rejects
 from tidelake.write.rollback import delete_markers
 
 _SYNC = b"tidelake-restore"
@@ -37,6 +38,7 @@ def finish_restore(storage: Storage, config: TableConfig, clock: Clock, own: str
     names = [n for n in names if n.completed_action in WRITE_ACTIONS]
     completed = [n for n in names if n.state is State.COMPLETED]
     for name in sorted(completed, key=lambda n: n.completion_time or "", reverse=True):
+        recall_rejects(storage, config, name)
         storage.delete(moves.path(name))
     files = files_carrying(storage, targets)
     for info in files:
@@ -57,6 +59,7 @@ def finish_restore(storage: Storage, config: TableConfig, clock: Clock, own: str
     for target in targets:
         delete_markers(storage, target)
         end_claim(storage, target)
+    publish_rejects(storage, config)
 
 
 def files_carrying(storage: Storage, instants: Collection[str]) -> list[ObjectInfo]:

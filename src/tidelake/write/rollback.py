@@ -24,6 +24,7 @@ from tidelake.timeline import WRITE_ACTIONS, Instant, Timeline, TimelineReader
 from tidelake.timeline.claim import free_claim
 from tidelake.timeline.transitions import HEARTBEAT_DIR, Publication, Published, Transitions
 from tidelake.write.files import MARKER_DIR, MARKERS
+from tidelake.write.rejects import publish_rejects, recall_rejects
 
 _SYNC = b"tidelake-rollbck"
 PLANNED = frozenset({"compaction", "logcompaction", "clustering"})
@@ -101,6 +102,7 @@ def finish_rollback(storage: Storage, config: TableConfig, clock: Clock, own: st
     # completed did so after this rollback: one that had before would not have been rolled back.
     for name in names if action not in PLANNED else ():
         if name.requested_time == target and name.state is State.COMPLETED and name.action in WRITE_ACTIONS:
+            recall_rejects(storage, config, name)
             storage.delete(moves.path(name))
     if service is not None:
         number = free_claim(storage, target, lambda: max(map(token_number, removed), default=1))
@@ -122,6 +124,7 @@ def finish_rollback(storage: Storage, config: TableConfig, clock: Clock, own: st
     moves.publish(decide)
     delete_markers(storage, target)
     storage.delete(f"{HEARTBEAT_DIR}/{target}")
+    publish_rejects(storage, config)
 
 
 def delete_markers(storage: Storage, instant: str) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
 import tidelake as tl
-from clock_tables import shown, smiths, upsert
+from clock_tables import SMITH_SCHEMA, rows, shown, smiths, upsert
 from tidelake._clock import ManualClock
 from tidelake.storage import MemoryStorage
 
@@ -109,3 +111,52 @@ def test_a_newer_group_brings_itself_back() -> None:
         assert shown(table) == [("Al", 6, None, 5)]
         table.compact()
     assert shown(table, "read_optimized") == [("Al", 6, None, 5)]
+
+
+NO_DELETES_KEPT: dict[str, dict[str, Any]] = {
+    "copy-on-write": {"table_type": "COPY_ON_WRITE"},
+    "eager": {"options": {"write.resolve": "eager"}},
+    "merge-on-read": {"options": {"tombstone.retention": "0"}},
+}
+
+
+def delete_groups(table: tl.Table, a_ts: int | None, p_ts: int | None) -> None:
+    """Delete the groups of the Smiths whose event times are given."""
+    gone = rows((None, a_ts, None, p_ts))
+    table.upsert(gone.append_column("_hoodie_is_deleted", pa.array([True])))
+
+
+@pytest.mark.parametrize("compacts", [False, True])
+@pytest.mark.parametrize("kind", [*NO_DELETES_KEPT, "kept"])
+def test_groups_deleted_one_after_the_other_leave_no_row(kind: str, compacts: bool) -> None:
+    """The row is gone with its last group, also where the first delete was not kept."""
+    schema = f"{SMITH_SCHEMA}, _hoodie_is_deleted boolean"
+    table = smiths("per_group", schema=schema, **NO_DELETES_KEPT.get(kind, {}))
+    upsert(table, ("Mike", 1, "C", 1))
+    delete_groups(table, 5, None)
+    if compacts and kind != "copy-on-write":
+        table.compact()
+    assert shown(table) == [(None, 5, "C", 1)]
+    delete_groups(table, None, 5)
+    for mode in ("snapshot", "read_optimized") if kind == "copy-on-write" else ("snapshot",):
+        assert shown(table, mode) == []
+    assert table.scan(columns=["id"]).to_arrow().num_rows == 0
+    if kind != "copy-on-write":
+        table.compact()
+        assert shown(table) == shown(table, "read_optimized") == []
+
+
+@pytest.mark.parametrize("kind", NO_DELETES_KEPT)
+def test_rows_of_nulls_go_with_a_delete_where_none_is_kept(kind: str) -> None:
+    """A record of nulls is a row; a delete that leaves nothing but nulls ends it, and a later record brings it back."""
+    schema = f"{SMITH_SCHEMA}, _hoodie_is_deleted boolean"
+    table = smiths("per_group", schema=schema, **NO_DELETES_KEPT[kind])
+    upsert(table, (None, 1, "C", 1))
+    upsert(table, (None, None, None, 2))
+    assert shown(table) == [(None, 1, None, 2)]
+    delete_groups(table, 0, None)  # older than what it meets
+    assert shown(table) == [(None, 1, None, 2)]
+    delete_groups(table, 3, None)
+    assert shown(table) == []
+    upsert(table, ("Al", 4, None, 4))
+    assert shown(table) == [("Al", 4, None, 4)]
