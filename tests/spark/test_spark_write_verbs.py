@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -95,6 +96,53 @@ def test_null_in_a_required_column_is_refused_with_its_keys(verb: str, tmp_path,
     with pytest.raises(InvalidError, match=r"'must' is missing"):
         getattr(table, verb)(spark.createDataFrame(bad.drop_columns(["must"])))
     assert contents(table) == [(1, "m", 1, "d1")]
+    assert not table.timeline.pending
+
+
+STRICT = pa.struct([pa.field("x", pa.int32(), nullable=False), pa.field("y", pa.string())])
+NESTED = pa.schema(
+    [
+        pa.field("id", pa.int64()),
+        pa.field("s", STRICT),
+        pa.field("l", pa.list_(pa.field("element", STRICT, nullable=False))),
+        pa.field("m", pa.map_(pa.string(), pa.field("value", STRICT))),
+        pa.field("price", pa.decimal128(10, 2)),
+    ]
+)
+GOOD = """select 1L id, named_struct('x', 1, 'y', 'a') s, array(named_struct('x', 2, 'y', 'b')) l,
+ map('k', named_struct('x', 3, 'y', 'c')) m, 1.25 price union all select 2L, null, null, null, 0.5"""
+BAD = {
+    "null field": ("select 7L id, named_struct('x', cast(null as int)) s", r"'s\.x' holds 1 nulls.* for the keys 7"),
+    "no field": ("select 7L id, named_struct('y', 'a') s", r"'s\.x' holds 1 nulls.* for the keys 7"),
+    "null in a list": ("select 7L id, array(cast(null as struct<x:int>)) l", r"'l\.element' holds 1 nulls.* keys 7"),
+    "null in a map": ("select 7L id, map('k', named_struct('x', cast(null as int))) m", r"'m\.value\.x' holds 1 nulls"),
+    "no type": ("select 7L id, named_struct('x', 1, 'nn', null) s", r"'s\.nn' has no type"),
+    "case": ("select 7L id, named_struct('X', 1) s", r"'s\.x' and 's\.X' differ by case alone"),
+    "wider decimal": ("select 7L id, cast(1 as decimal(12, 2)) price", "'price'.*cast the data to decimal128"),
+}
+
+
+@pytest.mark.parametrize("verb", ["bulk_insert", "upsert"])
+@pytest.mark.parametrize("kind", ["MERGE_ON_READ", "COPY_ON_WRITE"])
+def test_nested_columns_and_decimals_on_spark_are_taken_and_refused_as_in_process(
+    kind: str, verb: str, tmp_path, spark
+) -> None:
+    """What Spark makes of literals fits the table's types; a null that may not be is named by its path and keys."""
+    table = tl.create_table(str(tmp_path / "t"), NESTED, record_key="id", table_type=kind)
+    made = table.schema
+    getattr(table, verb)(spark.sql(GOOD))
+    table.upsert(spark.sql(GOOD))
+    expected = [
+        (1, {"x": 1, "y": "a"}, [{"x": 2, "y": "b"}], [("k", {"x": 3, "y": "c"})], Decimal("1.25")),
+        (2, None, None, None, Decimal("0.50")),
+    ]
+    for query, match in BAD.values():
+        with pytest.raises(InvalidError, match=match):
+            getattr(table, verb)(spark.sql(query))
+    assert table.schema == made
+    found = table.scan(columns=NESTED.names).to_arrow().sort_by("id")
+    assert [tuple(row.values()) for row in found.to_pylist()] == expected
+    assert [row.price for row in table.scan().to_spark(spark).orderBy("id").collect()] == [row[-1] for row in expected]
     assert not table.timeline.pending
 
 

@@ -123,7 +123,7 @@ BAD_ON_SPARK = {
         "select 7L id, 'a' name, 1L ts, 'd' day, 'x' NAME",
         "'name'.*'NAME'|'NAME'.*more than once",
     ),
-    "no key column": ("select 'a' name, 1L ts, 'd' day", "record key .id."),
+    "no key column": ("select 'a' name, 1L ts, 'd' day", "lacks the record key column 'id'"),
 }
 
 

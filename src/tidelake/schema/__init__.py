@@ -2,7 +2,7 @@
 
 from tidelake.format.avro_arrow import META_COLUMN_NAMES
 from tidelake.schema.columns import column_paths, column_types, struct_paths
-from tidelake.schema.evolution import can_widen, conform, conform_stored, merge_schemas
+from tidelake.schema.evolution import can_widen, conform, conform_stored, merge_schemas, plain_schema
 from tidelake.schema.meta_columns import (
     COMMIT_SEQNO,
     COMMIT_TIME,
@@ -35,6 +35,7 @@ __all__ = [
     "ddl_to_arrow",
     "has_meta",
     "merge_schemas",
+    "plain_schema",
     "spark_json_to_arrow",
     "struct_paths",
     "with_meta",

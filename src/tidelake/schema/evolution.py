@@ -3,9 +3,11 @@
 Apache Hudi's rule, and all of it: a reader takes the table's newest schema; columns are matched by name, at every
 depth; what an old file lacks is null; a number may have become *wider*, int to long to float to double. Here also a
 timestamp may have gone from milliseconds to microseconds, and Arrow's other layouts of the same values (large and view
-strings, dictionaries, large lists, small integers, another time zone for the same instant) are taken for what they
-hold. A whole number may have become text (Spark reports the column of a time-based partition so, and then writes it
-so). Everything else is refused with the column and both types: narrowing, and text from floating numbers.
+strings, dictionaries, large lists, small integers, half floats, another time zone for the same instant) are taken for
+what they hold. A whole number may have become text (Spark reports the column of a time-based partition so, and then
+writes it so). Decimals of fewer digits, and nanoseconds that are whole microseconds, are taken as the type that a column
+has, which they do not change. Everything else is refused with the column and both types: narrowing, and text from
+floating numbers.
 
 ``conform`` copies nothing that has its type already. ``merge_schemas`` never makes a column narrower, and keeps the
 order of the old columns. Long to float loses digits; that is Hudi's rule too.
@@ -23,8 +25,13 @@ from tidelake.errors import CorruptError, InvalidError
 
 _NUMBERS: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64())
 """From narrow to wide."""
-_UNSIGNED: Final = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
-"""The narrowest signed type that holds an unsigned one."""
+_HELD_BY: Final = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.float16(): pa.float32(),
+}
+"""The narrowest of these for a number that is none of them."""
 _UNITS: Final = ("s", "ms", "us")
 
 
@@ -34,7 +41,7 @@ def conform(
     """The batch with exactly the columns of ``target``, in its order and types; columns it does not name are dropped.
 
     ``defaults`` gives values for missing columns by their dotted path (``a``, ``a.b``); the others become null. A
-    missing column that may not be null, and a change of type that is not a widening, are an ``InvalidError``.
+    missing column that may not be null, and a change of type that would lose something, are an ``InvalidError``.
     """
     if batch.schema.equals(target):
         return batch
@@ -64,8 +71,10 @@ def conform_stored(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
 def merge_schemas(old: pa.Schema, new: pa.Schema, *, keep_wider: bool = False) -> pa.Schema:
     """All columns of both: the old ones in their order, then the new ones. Types are those that hold both.
 
-    A column that only one side has becomes nullable. A column that is narrower in ``new`` is refused, or with
-    ``keep_wider`` keeps its old type: right where ``new`` describes data that ``conform`` will widen.
+    A column that only one side has becomes nullable. A column that is narrower in ``new`` is refused.
+
+    With ``keep_wider`` ``new`` describes data that ``conform`` will bring into the result: what holds it keeps its type,
+    at every depth a column of ``old`` stays nullable or not, and its numbers do not become text.
     """
     fields = _merge_fields(list(old), list(new), "", keep_wider)
     return pa.schema(fields, metadata=old.metadata)
@@ -84,9 +93,25 @@ def can_widen(old: pa.DataType, new: pa.DataType) -> bool:
         return finer and (old.tz is None) == (new.tz is None)
     if pa.types.is_integer(old) and _is_text(new):
         return True
-    signed = _UNSIGNED.get(old, old)
-    if signed in _NUMBERS and new in _NUMBERS:
-        return _NUMBERS.index(signed) <= _NUMBERS.index(new)
+    number = _HELD_BY.get(old, old)
+    if number in _NUMBERS and new in _NUMBERS:
+        return _NUMBERS.index(number) <= _NUMBERS.index(new)
+    return False
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with the types that a table holds, where another layout of them is given."""
+    return pa.schema([field.with_type(_plain(field.type)) for field in schema], metadata=schema.metadata)
+
+
+def _can_hold(kind: pa.DataType, data: pa.DataType) -> bool:
+    """Whether a column takes values of another type; of nanoseconds those that lose nothing, which the cast sees to."""
+    if can_widen(data, kind):
+        return True
+    if pa.types.is_decimal(data) and pa.types.is_decimal(kind):
+        return bool(data.scale <= kind.scale and data.precision - data.scale <= kind.precision - kind.scale)
+    if pa.types.is_timestamp(data) and pa.types.is_timestamp(kind):
+        return data.unit == "ns" and (data.tz is None) == (kind.tz is None)
     return False
 
 
@@ -128,8 +153,8 @@ def _array(array: pa.Array, kind: pa.DataType, path: str, defaults: Mapping[str,
         return pa.ListArray.from_arrays(offsets, values, type=kind, mask=_nulls(array))
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), kind)
-    if pa.types.is_nested(array.type) or pa.types.is_nested(kind) or not can_widen(array.type, kind):
-        raise _refusal(path, array.type, kind)
+    if pa.types.is_nested(array.type) or pa.types.is_nested(kind) or not _can_hold(kind, array.type):
+        raise _refusal(path, array.type, kind, _hint(kind, array.type))
     if pa.types.is_float32(array.type) and pa.types.is_float64(kind):
         # By way of text, as Apache Hudi does: 0.1 stays 0.1 and does not become 0.10000000149011612.
         return array.cast(pa.string()).cast(kind)
@@ -137,11 +162,17 @@ def _array(array: pa.Array, kind: pa.DataType, path: str, defaults: Mapping[str,
     try:
         return array.cast(kind, safe=not pa.types.is_floating(kind))
     except pa.ArrowInvalid as error:
-        raise InvalidError(f"the column {path!r} holds a value that {kind} cannot hold: {error}") from error
+        is_finer = pa.types.is_timestamp(array.type) and array.type.unit == "ns"
+        raise InvalidError(
+            f"the column {path!r} holds a value that {kind} cannot hold: {error}",
+            value=path,
+            hint="cast it to us, such as by .dt.floor('us') in pandas" if is_finer else None,
+        ) from error
 
 
 def _struct(array: pa.Array, kind: pa.DataType, path: str, defaults: Mapping[str, pa.Scalar]) -> pa.Array:
     names = [field.name for field in array.type]
+    given = array.flatten()  # null where the struct is
     parts: list[pa.Array] = []
     for field in kind:
         inner = f"{path}.{field.name}"
@@ -150,8 +181,8 @@ def _struct(array: pa.Array, kind: pa.DataType, path: str, defaults: Mapping[str
             empty = array.null_count == len(array)
             parts.append(pa.nulls(len(array), field.type) if empty else _missing(field, len(array), inner, defaults))
             continue
-        part = array.field(names.index(field.name))
-        if not field.nullable and part.null_count and part.filter(array.is_valid()).null_count:
+        part = given[names.index(field.name)]
+        if not field.nullable and part.null_count > array.null_count:
             raise InvalidError(f"the column {inner!r} holds nulls, but may not be null")
         parts.append(_array(part, field.type, inner, defaults))
     if not parts:
@@ -183,7 +214,7 @@ def _merge_fields(old: list[pa.Field], new: list[pa.Field], path: str, keep_wide
     for field in old:
         other = added.pop(field.name, None)
         if other is None:
-            merged.append(field.with_nullable(True))
+            merged.append(field.with_nullable(field.nullable or not keep_wider))
         else:
             merged.append(_merge_field(field, other, f"{path}{field.name}", keep_wider))
     return merged + [field.with_nullable(True).with_type(_plain(field.type)) for field in added.values()]
@@ -191,7 +222,7 @@ def _merge_fields(old: list[pa.Field], new: list[pa.Field], path: str, keep_wide
 
 def _merge_field(old: pa.Field, new: pa.Field, path: str, keep_wider: bool) -> pa.Field:
     kind = _merge_types(old.type, new.type, path, keep_wider)
-    return old.with_type(kind).with_nullable(old.nullable or new.nullable)
+    return old.with_type(kind).with_nullable(old.nullable or (new.nullable and not keep_wider))
 
 
 def _merge_types(old: pa.DataType, new: pa.DataType, path: str, keep_wider: bool) -> pa.DataType:
@@ -207,12 +238,12 @@ def _merge_types(old: pa.DataType, new: pa.DataType, path: str, keep_wider: bool
     if pa.types.is_list(old) and pa.types.is_list(new):
         return pa.list_(_merge_field(old.value_field, new.value_field, f"{path}.element", keep_wider))
     if pa.types.is_nested(old) or pa.types.is_nested(new):
-        raise _refusal(path, old, new)
-    if can_widen(old, new):
+        raise _refusal(path, old, new, _hint(old, new))
+    if can_widen(old, new) and not (keep_wider and _is_text(new) and not _is_text(old)):
         return new
-    if keep_wider and can_widen(new, old):
+    if keep_wider and _can_hold(old, new):
         return old
-    raise _refusal(path, old, new)
+    raise _refusal(path, old, new, _hint(old, new))
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
@@ -223,6 +254,8 @@ def _plain(kind: pa.DataType) -> pa.DataType:
         return pa.string()
     if _is_bytes(kind):
         return pa.binary()
+    if pa.types.is_float16(kind):
+        return pa.float32()
     if pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind):
         return pa.list_(kind.value_field.with_type(_plain(kind.value_type)))
     if pa.types.is_map(kind):
@@ -240,8 +273,17 @@ def _is_bytes(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind))
 
 
-def _refusal(path: str, old: pa.DataType, new: pa.DataType) -> InvalidError:
-    return InvalidError(
-        f"the column {path!r} is {old} and cannot become {new}",
-        hint="only int to long to float to double, and timestamps to microseconds, are widened",
-    )
+def _refusal(path: str, old: pa.DataType, new: pa.DataType, hint: str) -> InvalidError:
+    return InvalidError(f"the column {path!r} is {old} and cannot become {new}", value=path, hint=hint)
+
+
+def _hint(kind: pa.DataType, data: pa.DataType) -> str:
+    """What to do with data that a column does not take."""
+    if pa.types.is_decimal(kind) and pa.types.is_decimal(data):
+        return f"cast the data to {kind}"
+    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(data):
+        if data.tz is None and kind.tz is not None:
+            return 'give the times a zone, such as by .dt.tz_localize("UTC") in pandas, or declare the column timestamp_ntz'
+        if data.tz is not None and kind.tz is None:
+            return "take the zone off, such as by .dt.tz_localize(None) in pandas, or declare the column timestamp"
+    return "only int to long to float to double, and timestamps to microseconds, are widened"

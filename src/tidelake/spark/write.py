@@ -62,6 +62,7 @@ from tidelake.write.moves import route
 from tidelake.write.partition import PartitionTask, PlannedFile, plan_partition, salts_of
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare, refuse_unfit
 from tidelake.write.rejects import Rejected, rejected_together, stage_rejects
+from tidelake.write.required import with_values_below_nulls
 from tidelake.write.rows import GONE, KEY, PATH, PLACE, SALT, Chosen
 from tidelake.write.settle import without_untimed
 from tidelake.write.spread import SALTS, placed, tagged
@@ -300,7 +301,8 @@ def tasks_of(spark: SparkSession) -> Callable[[], tuple[int, int] | None]:
 
 
 def _gathered(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    return pa.Table.from_batches([b for b in batches if b.num_rows], schema).combine_chunks()
+    rows = pa.Table.from_batches([b for b in batches if b.num_rows], schema).combine_chunks()
+    return with_values_below_nulls(rows)  # Spark brings none
 
 
 def _tag_task(

@@ -21,6 +21,7 @@ from tidelake.schema import FILE_NAME, RECORD_KEY
 from tidelake.storage import Storage
 from tidelake.write.context import WriteContext
 from tidelake.write.files import event_bounds, file_stat, join, parquet_options
+from tidelake.write.required import with_values_below_nulls
 
 _GROUP_BYTES = 128 * MIB
 """Arrow bytes after which a row group ends."""
@@ -72,7 +73,7 @@ def encode_base_stream(
     for group in _row_groups(_renamed(batches, str(name), schema), schema, context.files.row_group_rows):
         if writer is None:
             writer = pq.ParquetWriter(sink, schema, **parquet_options(group, context))
-        writer.write_table(group, row_group_size=max(1, group.num_rows))
+        writer.write_table(with_values_below_nulls(group), row_group_size=max(1, group.num_rows))
         rows += group.num_rows
         low, high = event_bounds(group, context)
         lows += [] if low is None else [low]

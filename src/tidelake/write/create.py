@@ -28,6 +28,7 @@ from tidelake.index import value_text
 from tidelake.index.time_paths import KEYS, OLD_PREFIX, PREFIX, TimePaths, default_type
 from tidelake.merge import refuse_loose
 from tidelake.merge.ordering import type_family
+from tidelake.schema import plain_schema
 from tidelake.storage import Storage
 from tidelake.write.columns import refuse_bad_columns
 from tidelake.write.create_clocks import clock_properties, is_merge_option, merge_keys, ordering_of
@@ -75,6 +76,7 @@ def create(
     options: Mapping[str, str],
 ) -> None:
     """Put the properties of a new table; ``InvalidError`` says what is wrong with them."""
+    schema = plain_schema(schema)
     _check_names(schema, name)
     options = _well_spelt(options)
     event_time_field = event_time_field or options.get(EVENT_TIME_FIELD)

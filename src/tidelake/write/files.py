@@ -34,6 +34,7 @@ from tidelake.storage import Batch, Puts, Storage
 from tidelake.timeline import parse_instant, timeline_zone
 from tidelake.write.context import WriteContext
 from tidelake.write.log_sizes import fitting_blocks
+from tidelake.write.required import with_values_below_nulls
 from tidelake.write.rows import in_one
 
 MARKER_DIR = ".hoodie/.temp"
@@ -105,7 +106,7 @@ def encode_base(rows: pa.Table, context: WriteContext) -> memoryview:
         footer = replace(footer, bloom_text=bloom, bloom_type=DYNAMIC, min_key=low, max_key=high)
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, rows.schema, **parquet_options(rows, context)) as writer:
-        writer.write_table(rows, row_group_size=context.files.row_group_rows)
+        writer.write_table(with_values_below_nulls(rows), row_group_size=context.files.row_group_rows)
         writer.add_key_value_metadata(encode_footer(footer))
     return memoryview(sink.getvalue())
 
@@ -168,7 +169,7 @@ def _data_block(rows: pa.Table, context: WriteContext, headers: dict[HeaderKey, 
         return LogBlock(BlockType.AVRO_DATA, headers, content)
     sink = pa.BufferOutputStream()
     # Nobody asks for statistics within a block, and dictionaries do not pay in a small one.
-    pq.write_table(rows, sink, write_statistics=False, **parquet_options(rows, context))
+    pq.write_table(with_values_below_nulls(rows), sink, write_statistics=False, **parquet_options(rows, context))
     return LogBlock(BlockType.PARQUET_DATA, headers, sink.getvalue().to_pybytes())
 
 

@@ -1,7 +1,7 @@
 """Incoming data, checked and made ready: one schema, keys, partition paths, one row per key.
 
-Refused before anything becomes visible: duplicate columns, a missing column that may not be null, narrowing types, null or
-empty keys, null ordering values.
+Refused before anything becomes visible: duplicate columns, a missing column that may not be null, narrowing types, missing,
+null or empty keys, null ordering values, nulls where none may be.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from tidelake.format.avro_data import encode_records
 from tidelake.index import KeyGenerator
 from tidelake.merge.ordering import comparable
 from tidelake.merge.spec import IS_DELETED
-from tidelake.schema import META_COLUMN_NAMES, conform, merge_schemas
+from tidelake.schema import META_COLUMN_NAMES, conform, merge_schemas, plain_schema
 from tidelake.write.columns import refuse_bad_columns
 from tidelake.write.event_time import refuse_implausible_times
+from tidelake.write.required import lenient, refuse_null_required, with_values_below_nulls
 from tidelake.write.rows import KEY, PATH, in_one, refuse_reserved
 from tidelake.write.settle import in_order
 
@@ -67,31 +68,23 @@ def _from_pandas(data: pd.DataFrame) -> pa.Table:
 
 
 def evolved_schema(table_schema: pa.Schema, data_schema: pa.Schema) -> pa.Schema:
-    """The table's schema with what the data adds to it; the data's narrower numbers are widened.
+    """The table's schema with what the data adds to it, at any depth; the data's narrower numbers are widened.
 
     A column stays nullable or not as the table has it. Numbers do not become text: reading takes that for a column that
     another writer changed so, writing does not make it.
     """
+    given = plain_schema(data_schema.remove_metadata())
     refuse_reserved(name for name in data_schema.names if name not in table_schema.names)
-    added = [field for field in data_schema if field.name not in table_schema.names]
-    refuse_bad_columns(added, table_schema.names)
-    avro_record(pa.schema(added), "added")  # refuses names and types that no table holds
-    merged = merge_schemas(table_schema, data_schema.remove_metadata(), keep_wider=True)
-    fields = []
-    for field in merged:
-        if field.name in table_schema.names:
-            old = table_schema.field(field.name)
-            if pa.types.is_integer(old.type) and pa.types.is_string(field.type):
-                raise InvalidError(
-                    f"the column {field.name!r} is {old.type} and cannot become {field.type}", value=field.name
-                )
-            field = field.with_nullable(old.nullable)
-        fields.append(field)
-    return pa.schema(fields, metadata=merged.metadata)
+    refuse_bad_columns(given, table_schema)
+    merged = merge_schemas(table_schema, given, keep_wider=True)
+    if not merged.equals(table_schema):
+        avro_record(merged, "evolved")  # refuses names and types that no table holds
+    return merged
 
 
 def prepare(data: pa.Table, schema: pa.Schema, config: TableConfig) -> pa.Table:
     """Rows in the table's schema, in one piece, with their key and partition path beside them."""
+    _refuse_keyless(data, config)
     batches = data.to_batches() if all(c.num_chunks == 1 for c in data.columns) else data.combine_chunks().to_batches()
     if len(batches) > 1:
         raise InvalidError(
@@ -100,17 +93,20 @@ def prepare(data: pa.Table, schema: pa.Schema, config: TableConfig) -> pa.Table:
             hint="write in several batches, or on Spark",
         )
     # Nulls where they may not be are looked for when the keys are there, which the refusal names.
-    given = frozenset(data.column_names)
-    lenient = pa.schema([f.with_nullable(f.nullable or f.name in given) for f in schema], metadata=schema.metadata)
-    batch = conform(batches[0], lenient) if batches else pa.RecordBatch.from_pylist([], schema=schema)
+    batch = (
+        conform(batches[0], lenient(schema, frozenset(data.column_names)))
+        if batches
+        else pa.RecordBatch.from_pylist([], schema=schema)
+    )
     rows = pa.Table.from_batches([batch])
     keys = KeyGenerator.of(config)
     made = rows.append_column(KEY, keys.keys(rows)).append_column(PATH, keys.partition_paths(rows))
     _refuse_null_ordering(made, config)
     _refuse_nan_times(made, config)
-    _refuse_null_required(made, schema)
+    refuse_null_required(made, schema)
     whole = pa.schema([*schema, *list(made.schema)[len(schema) :]], metadata=made.schema.metadata)
-    return pa.Table.from_arrays(made.columns, schema=whole)
+    fitting = conform(batch, schema).columns
+    return with_values_below_nulls(pa.Table.from_arrays([*fitting, *made.columns[len(schema) :]], schema=whole))
 
 
 def refuse_unfit(rows: pa.Table, config: TableConfig) -> None:
@@ -192,6 +188,17 @@ def _order_columns(rows: pa.Table, config: TableConfig) -> list[pl.Series]:
     ]
 
 
+def _refuse_keyless(data: pa.Table, config: TableConfig) -> None:
+    missing = [name for name in config.record_key_fields if name not in data.column_names]
+    if missing:
+        raise InvalidError(
+            f"the data lacks the record key column {missing[0]!r}",
+            value=missing[0],
+            table=config.name,
+            hint=f"columns are {', '.join(data.column_names)}; an index of pandas is none, reset_index() makes it one",
+        )
+
+
 def _refuse_null_ordering(rows: pa.Table, config: TableConfig) -> None:
     for name in config.ordering_fields:
         column = in_one(rows.column(name))
@@ -214,15 +221,3 @@ def _refuse_nan_times(rows: pa.Table, config: TableConfig) -> None:
                 raise InvalidError(
                     f"the event time {name!r} is NaN in {len(at)} rows, for the keys {', '.join(keys)}", value=name
                 )
-
-
-def _refuse_null_required(rows: pa.Table, schema: pa.Schema) -> None:
-    for field in schema:
-        column = rows.column(field.name)
-        if not field.nullable and column.null_count:
-            at = np.flatnonzero(np.asarray(pc.is_null(column.combine_chunks())))
-            keys = rows.column(KEY).take(pa.array(at[:SAMPLES])).to_pylist()
-            raise InvalidError(
-                f"the column {field.name!r} holds {len(at)} nulls, but may not be null, for the keys {', '.join(keys)}",
-                value=field.name,
-            )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -64,13 +65,15 @@ def test_conform_long_beyond_float_digits_becomes_the_nearest() -> None:
         (pa.string(), pa.int32()),
         (pa.string(), pa.binary()),
         (pa.int32(), pa.decimal128(10, 2)),
-        (pa.decimal128(10, 2), pa.decimal128(12, 2)),
+        (pa.decimal128(10, 2), pa.decimal128(9, 2)),
+        (pa.decimal128(10, 2), pa.decimal128(10, 3)),
+        (pa.decimal128(10, 2), pa.decimal128(12, 1)),
         (pa.int32(), pa.date32()),
         (pa.date32(), pa.timestamp("us", "UTC")),
         (pa.timestamp("us", "UTC"), pa.timestamp("ms", "UTC")),
         (pa.timestamp("us"), pa.timestamp("us", "UTC")),
         (pa.timestamp("us", "UTC"), pa.timestamp("us")),
-        (pa.timestamp("ns", "UTC"), pa.timestamp("us", "UTC")),
+        (pa.timestamp("ns", "UTC"), pa.timestamp("us")),
         (pa.uint64(), pa.int64()),
         (pa.uint32(), pa.int32()),
         (pa.bool_(), pa.int32()),
@@ -99,6 +102,10 @@ def test_conform_other_changes_of_type_are_invalid_and_named(old: pa.DataType, n
         (pa.large_binary(), pa.binary(), [b"x", None]),
         (pa.binary_view(), pa.binary(), [b"x", None]),
         (pa.uint32(), pa.int64(), [2**32 - 1, None]),
+        (pa.float16(), pa.float64(), [0.5, None]),
+        (pa.decimal128(3, 2), pa.decimal128(10, 2), [Decimal("1.25"), None]),
+        (pa.decimal128(5, 1), pa.decimal128(10, 2), [Decimal("-1.5"), None]),
+        (pa.timestamp("ns"), pa.timestamp("us"), [dt.datetime(2026, 1, 31), None]),
         (pa.null(), pa.struct([("x", pa.int32())]), [None, None]),
         (pa.large_list(pa.int32()), pa.list_(pa.int64()), [[1, None], None, []]),
         (pa.list_(pa.int32(), 2), pa.list_(pa.int64()), [[1, 2], [3, 4]]),
@@ -247,6 +254,35 @@ def test_merge_schemas_narrower_column_is_invalid_unless_the_wider_is_kept() -> 
     with pytest.raises(InvalidError, match=r"'s\.x' is int64 and cannot become int32"):
         merge_schemas(old, new)
     assert merge_schemas(old, new, keep_wider=True) == old
+
+
+def test_merge_schemas_of_data_keeps_what_may_not_be_null_at_every_depth() -> None:
+    """Data that lacks a required column, or could be null there, does not make it nullable; what it adds is."""
+    required = pa.field("x", pa.int32(), nullable=False)
+    old = pa.schema([pa.field("s", pa.struct([required]), nullable=False), ("l", pa.list_(pa.struct([required])))])
+    new = pa.schema([("l", pa.list_(pa.struct([("x", pa.int32()), pa.field("y", pa.int32(), nullable=False)])))])
+    merged = merge_schemas(old, new, keep_wider=True)
+    assert merged == pa.schema([old.field("s"), ("l", pa.list_(pa.struct([required, ("y", pa.int32())])))])
+    assert merge_schemas(old, new).field("s").nullable
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (pa.decimal128(10, 2), pa.decimal128(3, 2)),
+        (pa.decimal128(10, 2), pa.decimal128(5, 1)),
+        (pa.timestamp("us", "UTC"), pa.timestamp("ns", "UTC")),
+        (pa.timestamp("ms"), pa.timestamp("ns")),
+        (pa.float32(), pa.float16()),
+    ],
+)
+def test_merge_schemas_of_data_that_loses_nothing_keeps_the_type(old: pa.DataType, new: pa.DataType) -> None:
+    """Such data is taken as the table's type, and never changes it; a schema of a table is not merged so."""
+    ours, theirs = pa.schema([("a", old)]), pa.schema([("a", new)])
+    assert merge_schemas(ours, theirs, keep_wider=True) == ours
+    if new != pa.float16():
+        with pytest.raises(InvalidError, match="'a'"):
+            merge_schemas(ours, theirs)
 
 
 @pytest.mark.parametrize(
