@@ -101,6 +101,23 @@ def test_open_of_an_unknown_scheme_names_the_known_ones() -> None:
     refusal(InvalidError, lambda: tl.open_table("ftp://host/t"), "ftp", "s3://")
 
 
+@pytest.mark.parametrize("path", [None, 5, b"trips", ["trips"], ""])
+def test_path_that_is_no_text_is_quoted_and_nothing_is_made(
+    path: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is neither text nor a path is InvalidError with it, and no folder of its name is made."""
+    monkeypatch.chdir(tmp_path)
+    refusal(InvalidError, lambda: tl.open_table(path), repr(path))
+    refusal(InvalidError, lambda: tl.create_table(path, "id bigint", name="trips"), repr(path))
+    assert not list(tmp_path.iterdir())
+
+
+def test_path_of_pathlib_is_a_path(tmp_path: Path) -> None:
+    """A Path is taken as its text, also for the table's name."""
+    assert tl.create_table(tmp_path / "trips", "id bigint").name == "trips"
+    assert tl.open_table(tmp_path / "trips").path == str(tmp_path / "trips")
+
+
 # Properties
 
 

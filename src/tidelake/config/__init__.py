@@ -49,7 +49,15 @@ from tidelake.config.merge_options import (
     PAYLOAD_KEYS,
     TOMBSTONE_RETENTION,
 )
-from tidelake.config.options import READ_OPTIONS, Option, ReadOptions, UnknownOptionWarning, read_options
+from tidelake.config.options import (
+    READ_OPTIONS,
+    Option,
+    OptionValue,
+    ReadOptions,
+    UnknownOptionWarning,
+    given_options,
+    read_options,
+)
 from tidelake.config.service_options import (
     CLUSTER_ASYNC,
     CLUSTER_COMMITS,
@@ -87,6 +95,7 @@ from tidelake.config.service_options import (
     is_service_option,
 )
 from tidelake.config.table_config import (
+    BUCKET_COUNT,
     EVENT_TIME_FIELD,
     EVENT_TIME_UNIT,
     EVENT_TIME_UNITS,
@@ -94,6 +103,7 @@ from tidelake.config.table_config import (
     PartialUpdateMode,
     TableConfig,
     TableType,
+    is_bucket_count,
     parse_table_config,
 )
 from tidelake.config.table_options import (
@@ -112,6 +122,7 @@ from tidelake.config.write_options import WRITE_OPTIONS, LockOptions, WriterOpti
 __all__ = [
     "ALL",
     "BASE_FILE_BYTES",
+    "BUCKET_COUNT",
     "CLEAN_AUTOMATIC",
     "CLEAN_COMMITS",
     "CLEAN_HOURS",
@@ -194,6 +205,7 @@ __all__ = [
     "LockOptions",
     "MergeMode",
     "Option",
+    "OptionValue",
     "PartialUpdateMode",
     "ReadOptions",
     "TableConfig",
@@ -202,7 +214,9 @@ __all__ = [
     "WriterOptions",
     "checked_service_options",
     "clean_options",
+    "given_options",
     "groups_of",
+    "is_bucket_count",
     "is_clock_option",
     "is_enabled",
     "is_service_option",

@@ -10,11 +10,16 @@ import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import date
+from numbers import Real
+from os import PathLike
 from typing import Generic, TypeVar
 
 from tidelake.errors import OptionError
 
 T = TypeVar("T")
+OptionValue = str | bool | int | float
+"""What an option may be given as; it is kept as text."""
 _DURATION = re.compile(r"(\d{1,15})\s*(ms|s|m|min|h|d)?", re.ASCII)
 _UNIT_MS = {"ms": 1, "s": 1_000, None: 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -47,6 +52,27 @@ class Option(Generic[T]):
             return self.parse(text)
         except ValueError as error:
             raise OptionError(f"option {key} is {text!r}: {error}", value=text) from None
+
+
+def given_options(options: object) -> dict[str, str]:
+    """Options as a caller gives them, as texts: True is ``true``. One name in two cases and with two values is refused."""
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping):
+        raise OptionError(f"options is {options!r}, not names with values", value=options)
+    texts: dict[str, str] = {}
+    spelt: dict[str, str] = {}
+    for key, value in options.items():
+        if not isinstance(key, str):
+            raise OptionError(f"option {key!r} is no name", value=key)
+        is_flag = isinstance(value, bool)
+        if not isinstance(value, (str, Real, date, PathLike)):
+            raise OptionError(f"option {key} is {value!r}, no text, number or boolean", value=value)
+        text = str(value).lower() if is_flag else str(value)
+        first = spelt.setdefault(key.lower(), key)
+        if texts.setdefault(first, text) != text:
+            raise OptionError(f"option {first} is {texts[first]!r}, and as {key} it is {text!r}", value=key)
+    return texts
 
 
 def choice(**values: str) -> Callable[[str], str]:

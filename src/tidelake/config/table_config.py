@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
+from tidelake import _limits
 from tidelake.config.clocks import Clocks, parse_clocks, retention_seconds
 from tidelake.config.table_options import EVENT_TIME_EXACT
 from tidelake.errors import CorruptError, UnsupportedError
@@ -19,6 +20,7 @@ SUPPORTED_VERSIONS = (8, 9)
 EVENT_TIME_FIELD = "hoodie.payload.event.time.field"
 EVENT_TIME_UNIT = "hoodie.payload.event.time.unit"
 EVENT_TIME_UNITS = ("s", "ms", "us")
+BUCKET_COUNT = "hoodie.bucket.index.num.buckets"
 INDEX_TYPES = ("SIMPLE", "GLOBAL_SIMPLE", "BUCKET")
 E = TypeVar("E", bound=Enum)
 
@@ -159,10 +161,16 @@ def _index_type(properties: Mapping[str, str]) -> str:
 def _buckets(properties: Mapping[str, str]) -> int | None:
     if _index_type(properties) != "BUCKET":
         return None
-    text = properties.get("hoodie.bucket.index.num.buckets", "4")
-    if not (text.isascii() and text.isdigit() and 0 < int(text) < 10**8):
-        raise CorruptError(f"hoodie.bucket.index.num.buckets is {text!r}, no count of buckets", value=text)
+    text = properties.get(BUCKET_COUNT, "4")
+    if not is_bucket_count(text):
+        raise CorruptError(f"{BUCKET_COUNT} is {text!r}, no count of buckets", value=text)
     return int(text)
+
+
+def is_bucket_count(text: str) -> bool:
+    """Whether a text is a number of buckets that a partition may have."""
+    is_short = text.isascii() and text.isdigit() and len(text.lstrip("0")) <= len(str(_limits.BUCKETS))
+    return is_short and 0 < int(text) <= _limits.BUCKETS
 
 
 def _version(properties: Mapping[str, str]) -> int:

@@ -22,6 +22,8 @@ from tidelake.index.time_paths import TimePaths
 NULL_KEY = "__null__"
 EMPTY_KEY = "__empty__"
 SAMPLES = 5
+_FIRST_DAY, _LAST_DAY = -12_687_428, 11_248_737
+"""The years -32767 to 32767, the dates that Arrow prints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ class KeyGenerator:
             return pa.DictionaryArray.from_arrays(np.zeros(batch.num_rows, dtype=np.int32), pa.array([""], pa.string()))
         if self.time_paths is not None:
             return self._times(batch, self.time_paths)
+        self._refuse_dates_without_text(batch)
         coded = [_coded(batch.column(field), field) for field in fields]
         numbers = coded[0].numbers
         for column in coded[1:]:
@@ -112,7 +115,8 @@ class KeyGenerator:
         texts, bad = time_paths.texts(column, field)
         if bad.any():
             at = np.flatnonzero(bad)
-            value = column[int(at[0])]
+            first = column[int(at[0])]
+            value = first.value if pa.types.is_temporal(column.type) else first.as_py()
             raise InvalidError(
                 f"the partition column {field!r} holds no time of the kind {time_paths.type} in {len(at)} rows "
                 f"({value}), for the keys {self._sample(batch, bad)}",
@@ -121,6 +125,15 @@ class KeyGenerator:
         encoded = texts.dictionary_encode()
         paths = pa.array([self.codec.segment(0, text) for text in encoded.dictionary.to_pylist()], pa.string())
         return pa.DictionaryArray.from_arrays(encoded.indices, paths)
+
+    def _refuse_dates_without_text(self, batch: pa.RecordBatch | pa.Table) -> None:
+        """Refuse dates that make no folder, with their rows' keys."""
+        for field in self.codec.fields:
+            column = _whole(batch.column(field))
+            bad = _without_text(column)
+            if bad is not None:
+                keys = self._sample(batch, bad)
+                raise InvalidError(f"{_dates_said(column, field, bad)}, for the keys {keys}", value=field)
 
     def _sample(self, batch: pa.RecordBatch | pa.Table, rows: npt.NDArray[np.bool_]) -> str:
         """Some keys of these rows, for a message."""
@@ -182,9 +195,26 @@ def value_text(column: pa.Array, name: str) -> pa.Array:
         return column
     if pa.types.is_timestamp(kind):
         return pc.cast(pc.cast(column, pa.int64()), pa.string())
+    bad = _without_text(column)
+    if bad is not None:
+        raise InvalidError(_dates_said(column, name, bad), value=name)
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date32(kind) or pa.types.is_decimal(kind):
         return pc.cast(column, pa.string())
     raise UnsupportedError(f"the column {name!r} has type {kind}, of which no key can be made", value=name)
+
+
+def _without_text(column: pa.Array) -> npt.NDArray[np.bool_] | None:
+    """Which values are dates that Arrow does not print; None if none is."""
+    if not pa.types.is_date32(column.type):
+        return None
+    days = np.asarray(pc.fill_null(pc.cast(column, pa.int32()), 0))
+    bad = (days < _FIRST_DAY) | (days > _LAST_DAY)
+    return bad if bad.any() else None
+
+
+def _dates_said(column: pa.Array, name: str, bad: npt.NDArray[np.bool_]) -> str:
+    some = ", ".join(str(column[int(row)].value) for row in np.flatnonzero(bad)[:SAMPLES])
+    return f"the column {name!r} holds dates outside of the years -32767 to 32767 ({some} days from 1970)"
 
 
 class _Coded(NamedTuple):

@@ -224,5 +224,5 @@ def _types_for(kind: pa.DataType) -> tuple[str, ...]:
 
 def _refuse_no_folder(output: TimePattern) -> None:
     text = output.texts(np.zeros(1, dtype=np.int64))[0].as_py()
-    if any(part in ("", ".", "..") for part in text.split("/")) or "\0" in text:
+    if any(part in ("", ".", "..", ".hoodie") for part in text.split("/")) or "\0" in text:
         raise UnsupportedError(f"the date format {output.pattern!r} makes no folders", value=output.pattern)

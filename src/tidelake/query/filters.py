@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.spark import Spark
 
 from tidelake import _limits
 from tidelake.errors import ColumnNotFoundError, FilterError
@@ -33,6 +34,13 @@ _SWAPPED: dict[type[exp.Expression], type[exp.Expression]] = {exp.LT: exp.GT, ex
 _READ_ARGS = frozenset({"this", "expression", "expressions", "low", "high", "negate"})
 """What the translator looks at in a node. Another argument that is set would change the meaning unseen."""
 _ARITHMETIC = {exp.Add: pc.add, exp.Sub: pc.subtract, exp.Mul: pc.multiply}
+
+
+class _Sql(Spark):  # type: ignore[misc]
+    """Spark's SQL as filters are written in it: a quote within a text is also escaped by another, as in Spark 4."""
+
+    class Tokenizer(Spark.Tokenizer):  # type: ignore[misc]
+        STRING_ESCAPES = (*Spark.Tokenizer.STRING_ESCAPES, "'", '"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +112,7 @@ def _parse(text: str) -> exp.Expression:
             hint=f"{_limits.FILTER_CHARS} characters and {_limits.FILTER_DEPTH} parentheses are allowed: filter the result",
         )
     try:
-        tree = sqlglot.parse_one(text, dialect="spark")
+        tree = sqlglot.parse_one(text, dialect=_Sql)
     except (sqlglot.errors.SqlglotError, RecursionError, ValueError) as error:
         raise FilterError(
             f"the filter {text!r} does not parse: {_first_line(error)}",

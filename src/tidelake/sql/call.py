@@ -20,8 +20,11 @@ Value = str | int | float | bool | None
 Markers = Mapping[str, object] | Sequence[object] | None
 """Values for ``:name`` or ``?`` in the text, as ``spark.sql(text, args)`` takes them."""
 
-_BEGIN = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*CALL\b", re.IGNORECASE | re.DOTALL)
-_NAME = re.compile(r"\s*((?:`[^`]+`|\w+)(?:\s*\.\s*(?:`[^`]+`|\w+))*)\s*(?=[(;]|$)")
+_BLANK = r"\s|--[^\n]*(?:\n|$)|/\*(?:(?!\*/).)*\*/"
+"""Each text is one of these in one way only, so that many of them take no time."""
+_BEGIN = re.compile(rf"(?:{_BLANK})*CALL\b", re.IGNORECASE | re.DOTALL)
+_NAME = re.compile(r"\s*((?:`[^`]+`|\w+)(?:\s*\.\s*(?:`[^`]+`|\w+))*)\s*(?=[(;]|--|/\*|$)")
+_END = re.compile(rf"(?:{_BLANK}|;)*", re.DOTALL)
 _PREFIX = "system"
 _AS_FUNCTION = "tidelake_arguments"
 
@@ -46,8 +49,8 @@ def parse_call(text: str, markers: Markers = None) -> Call | None:
     parts = [part.strip().strip("`").lower() for part in name[1].split(".")]
     if parts[:-1] not in ([], [_PREFIX]):
         return None
-    rest = text[name.end() :].rstrip().rstrip(";").rstrip()
-    positional, named = _arguments(text, rest, _Markers(markers)) if rest else ((), ())
+    rest = text[name.end() :]
+    positional, named = ((), ()) if _END.fullmatch(rest) else _arguments(text, rest, _Markers(markers))
     return Call(parts[-1], positional, named)
 
 
@@ -59,7 +62,9 @@ def _arguments(text: str, rest: str, markers: _Markers) -> tuple[tuple[Value, ..
     except (sqlglot.errors.SqlglotError, RecursionError, ValueError) as error:
         said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise InvalidError(f"{_shown(text)} does not parse: {said}", value=text) from None
-    made = parsed[0] if len(parsed) == 1 else None
+    # Nothing, or a comment, after a semicolon is no statement.
+    said_all = [part for part in parsed if part is not None and not isinstance(part, exp.Semicolon)]
+    made = said_all[0] if len(said_all) == 1 else None
     if not isinstance(made, exp.Anonymous) or made.name != _AS_FUNCTION:
         raise InvalidError(f"{_shown(text)} goes on after its arguments", value=text)
     positional: list[Value] = []

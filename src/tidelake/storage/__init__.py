@@ -7,7 +7,7 @@ from tidelake.storage.local import LocalStorage
 from tidelake.storage.memory import MemoryStorage, discard_memory_storage
 from tidelake.storage.paths import check_path, check_prefix
 from tidelake.storage.port import Batch, ObjectInfo, Puts, Storage
-from tidelake.storage.resolve import KNOWN_SCHEMES, open_storage
+from tidelake.storage.resolve import KNOWN_SCHEMES, open_storage, path_text
 
 __all__ = [
     "KNOWN_SCHEMES",
@@ -28,4 +28,5 @@ __all__ = [
     "ensure_object",
     "open_input",
     "open_storage",
+    "path_text",
 ]

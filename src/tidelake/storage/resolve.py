@@ -18,6 +18,14 @@ OBJECT_STORE_SCHEMES: Final = frozenset({"s3", "s3a", "gs", "az", "abfs", "abfss
 KNOWN_SCHEMES: Final = tuple(sorted({"file", MEMORY_SCHEME} | OBJECT_STORE_SCHEMES))
 
 
+def path_text(path: object) -> str:
+    """A path or URI that a caller gave, as text."""
+    text = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(text, str) or not text:
+        raise InvalidError(f"{path!r} is no path", value=path, hint="give a text that is not empty, or a pathlib.Path")
+    return text
+
+
 def open_storage(
     uri: str | os.PathLike[str], options: Mapping[str, str] | None = None, clock: Clock | None = None
 ) -> Storage:
@@ -26,7 +34,7 @@ def open_storage(
     ``options`` are for object stores (see ``object_store_options``). The clock gives a memory storage its times and
     object stores their waits between tries; a local disk has its own times, and its lock is held in real time.
     """
-    text = os.fspath(uri)
+    text = path_text(uri)
     scheme = scheme_of(text)
     if scheme is None or scheme == "file":
         return LocalStorage(text)

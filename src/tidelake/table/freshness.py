@@ -12,7 +12,7 @@ from tidelake.observe.signals import Signal, send_signal
 from tidelake.observe.waiting import refuse_no_event_time, view_named, wait_complete
 from tidelake.table.services import TableServices
 from tidelake.timeline import as_epoch_ms
-from tidelake.write import Commit, WriteRequest, declare, make_txn
+from tidelake.write import Commit, WriteRequest, declare, make_metadata, make_txn
 
 EventTime: TypeAlias = datetime | str | int
 """A datetime with a zone, ISO text with one, or milliseconds since 1970 UTC."""
@@ -83,7 +83,7 @@ class TableFreshness(TableServices):
             refuse_no_event_time(self._source)
         return WriteRequest(
             operation,
-            dict(metadata or {}),
+            make_metadata(metadata),
             self._file_options(),
             txn=make_txn(txn),
             watermark=None if watermark is None else as_epoch_ms(watermark),

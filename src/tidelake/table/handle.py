@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from tidelake._clock import Clock
@@ -73,6 +73,22 @@ def positive(limit: int | None) -> int | None:
     return limit
 
 
-def names_of(value: str | Sequence[str] | Mapping[str, str]) -> tuple[str, ...]:
-    """One name, or several."""
-    return (value,) if isinstance(value, str) else tuple(value)
+def names_of(value: object, role: str) -> tuple[str, ...]:
+    """One name, or several, or None for none; ``role`` is what the caller calls them."""
+    if value is None:
+        return ()
+    names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else None
+    if names is None or not all(isinstance(name, str) for name in names):
+        raise InvalidError(f"{role} is {value!r}, not a name or names of columns", value=value)
+    return names
+
+
+def paths_of(partitions: object) -> list[str]:
+    """Partitions by their paths, as a caller lists them."""
+    if isinstance(partitions, str) or not isinstance(partitions, Iterable):
+        raise InvalidError(f"partitions is a list of paths, not {partitions!r}", value=partitions)
+    paths = list(partitions)
+    for path in paths:
+        if not isinstance(path, str):
+            raise InvalidError(f"a partition is named by its path, not by {path!r}", value=path)
+    return paths

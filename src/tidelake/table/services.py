@@ -18,8 +18,10 @@ from tidelake.config import (
     COMPACTION_STRATEGY,
     EVENT_TIME_POLICY,
     EVENT_TIME_THRESHOLD,
+    OptionValue,
     checked_service_options,
     clean_options,
+    given_options,
 )
 from tidelake.engine import LocalRunner, TaskRunner
 from tidelake.errors import InvalidError
@@ -37,7 +39,7 @@ from tidelake.services.runner import Decision, run_round
 from tidelake.services.runs import RunSummary, runs_of
 from tidelake.services.savepoint import Savepoint, drop_savepoint, list_savepoints, make_savepoint
 from tidelake.services.withdraw import withdraw
-from tidelake.table.handle import TableHandle, names_of, positive
+from tidelake.table.handle import TableHandle, names_of, paths_of, positive
 from tidelake.timeline import as_epoch_ms
 from tidelake.write import (
     Commit,
@@ -76,7 +78,7 @@ class TableServices(TableHandle):
         retain: int | None = None,
         *,
         dry_run: bool = False,
-        options: Mapping[str, str] | None = None,
+        options: Mapping[str, OptionValue] | None = None,
     ) -> CleanResult | None:
         """Remove superseded files that the policy does not keep; None if there is nothing to remove.
 
@@ -121,7 +123,7 @@ class TableServices(TableHandle):
         strategy: str | Sequence[str] | None = None,
         threshold: PointInTime | int | None = None,
         partitions: Sequence[str] | None = None,
-        options: Mapping[str, str] | None = None,
+        options: Mapping[str, OptionValue] | None = None,
     ) -> Commit | None: ...
 
     @overload
@@ -132,7 +134,7 @@ class TableServices(TableHandle):
         strategy: str | Sequence[str] | None = None,
         threshold: PointInTime | int | None = None,
         partitions: Sequence[str] | None = None,
-        options: Mapping[str, str] | None = None,
+        options: Mapping[str, OptionValue] | None = None,
     ) -> Commit | ServicePlan | None: ...
 
     def compact(
@@ -142,7 +144,7 @@ class TableServices(TableHandle):
         strategy: str | Sequence[str] | None = None,
         threshold: PointInTime | int | None = None,
         partitions: Sequence[str] | None = None,
-        options: Mapping[str, str] | None = None,
+        options: Mapping[str, OptionValue] | None = None,
     ) -> Commit | ServicePlan | None:
         """Fold logs into new base files: plans that wait first, then what else there is. None if there is nothing to do.
 
@@ -162,7 +164,7 @@ class TableServices(TableHandle):
         strategy: str | Sequence[str] | None = None,
         threshold: PointInTime | int | None = None,
         partitions: Sequence[str] | None = None,
-        options: Mapping[str, str] | None = None,
+        options: Mapping[str, OptionValue] | None = None,
     ) -> str | None:
         """Publish a plan for ``run_compaction``, here or elsewhere; returns its instant, None if there is nothing to do."""
         plan = schedule_compaction(self._compaction_call(options, strategy, threshold, partitions))
@@ -183,7 +185,7 @@ class TableServices(TableHandle):
         strategy: str | Sequence[str] | None = None,
         partitions: Sequence[str] | None = None,
         filter: str | None = None,
-        options: Mapping[str, str] | None = None,
+        options: Mapping[str, OptionValue] | None = None,
     ) -> Commit | None: ...
 
     @overload
@@ -196,7 +198,7 @@ class TableServices(TableHandle):
         strategy: str | Sequence[str] | None = None,
         partitions: Sequence[str] | None = None,
         filter: str | None = None,
-        options: Mapping[str, str] | None = None,
+        options: Mapping[str, OptionValue] | None = None,
     ) -> Commit | ServicePlan | None: ...
 
     def cluster(
@@ -208,7 +210,7 @@ class TableServices(TableHandle):
         strategy: str | Sequence[str] | None = None,
         partitions: Sequence[str] | None = None,
         filter: str | None = None,
-        options: Mapping[str, str] | None = None,
+        options: Mapping[str, OptionValue] | None = None,
     ) -> Commit | ServicePlan | None:
         """Put small files together, and sort: plans that wait first, then what else there is. None if there is no work.
 
@@ -231,7 +233,7 @@ class TableServices(TableHandle):
         strategy: str | Sequence[str] | None = None,
         partitions: Sequence[str] | None = None,
         filter: str | None = None,
-        options: Mapping[str, str] | None = None,
+        options: Mapping[str, OptionValue] | None = None,
     ) -> str | None:
         """Publish a plan for ``run_clustering``, here or elsewhere; returns its instant, None if there is nothing to do."""
         plan = schedule_clustering(self._clustering_call(options, sort_by, order, strategy, partitions, filter))
@@ -252,16 +254,16 @@ class TableServices(TableHandle):
 
     def _clustering_call(
         self,
-        options: Mapping[str, str] | None,
+        options: Mapping[str, OptionValue] | None,
         sort_by: str | Sequence[str] | None,
         order: str | None,
         strategy: str | Sequence[str] | None,
         partitions: Sequence[str] | None,
         condition: str | None,
     ) -> ServiceCall:
-        given = dict(options or {})
+        given = given_options(options)
         if sort_by is not None:
-            given[CLUSTERING_SORT_COLUMNS.key] = ",".join(names_of(sort_by))
+            given[CLUSTERING_SORT_COLUMNS.key] = ",".join(names_of(sort_by, "sort_by"))
         if order is not None:
             given[CLUSTERING_ORDER.key] = order
         if condition is not None:
@@ -270,7 +272,7 @@ class TableServices(TableHandle):
 
     def _compaction_call(
         self,
-        options: Mapping[str, str] | None,
+        options: Mapping[str, OptionValue] | None,
         strategy: str | Sequence[str] | None,
         threshold: PointInTime | int | None,
         partitions: Sequence[str] | None,
@@ -278,7 +280,7 @@ class TableServices(TableHandle):
         if threshold is None:
             return self._service_call(options, strategy, partitions)
         said = _instant_or_ms(threshold)
-        given = {**(options or {}), EVENT_TIME_THRESHOLD.key: said, EVENT_TIME_POLICY.key: "FIXED"}
+        given = {**given_options(options), EVENT_TIME_THRESHOLD.key: said, EVENT_TIME_POLICY.key: "FIXED"}
         call = self._service_call(given, "event_time" if strategy is None else strategy, partitions)
         if not goes_by_event_time(call.config(self._source)):
             raise InvalidError(
@@ -290,7 +292,7 @@ class TableServices(TableHandle):
         """The compaction plans on the timeline, newest first, and how far each is; None for all."""
         return runs_of(self._refreshed(), COMPACTION, positive(limit))
 
-    def run_services(self, *, options: Mapping[str, str] | None = None) -> Iterator[Decision]:
+    def run_services(self, *, options: Mapping[str, OptionValue] | None = None) -> Iterator[Decision]:
         """One round of the service runner: what is due is done; each decision comes with its reason when it was made."""
         return run_round(self._service_call(options))
 
@@ -300,17 +302,15 @@ class TableServices(TableHandle):
 
     def _service_call(
         self,
-        options: Mapping[str, str] | None,
+        options: Mapping[str, OptionValue] | None,
         strategy: str | Sequence[str] | None = None,
         partitions: Sequence[str] | None = None,
         named: _Named | None = None,
     ) -> ServiceCall:
-        given = checked_service_options({key: str(value) for key, value in (options or {}).items()})
+        given = checked_service_options(given_options(options))
         named = named or _COMPACTION
         if partitions is not None:
-            if isinstance(partitions, str):
-                raise InvalidError("partitions is a list of paths, not a text", value=partitions)
-            given[named.partitions_key] = ",".join(partitions)
+            given[named.partitions_key] = ",".join(paths_of(partitions))
             strategy = named.partitions_strategy if strategy is None else strategy
         if strategy is not None:
             given[named.strategy_key] = strategy if isinstance(strategy, str) else "+".join(strategy)

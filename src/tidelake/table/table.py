@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from bisect import bisect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
@@ -13,6 +15,8 @@ from tidelake._progress import progress
 from tidelake.config import (
     SERVICE_OPTIONS,
     WRITE_OPTIONS,
+    OptionValue,
+    given_options,
     is_service_option,
     refuse_other_rules,
     writer_options,
@@ -36,9 +40,9 @@ from tidelake.services.clean import begin_mark
 from tidelake.services.clustering import cluster_inline
 from tidelake.services.compaction import compact_inline
 from tidelake.services.cursor import begin_cursors
-from tidelake.storage import Storage, open_storage
+from tidelake.storage import Storage, open_storage, path_text
 from tidelake.table.freshness import EventTime, TableFreshness
-from tidelake.table.handle import names_of, positive
+from tidelake.table.handle import names_of, paths_of, positive
 from tidelake.table.scan import Scan
 from tidelake.timeline import Timeline
 from tidelake.write import (
@@ -231,10 +235,8 @@ class Table(TableFreshness):
         on_conflict: str = "fail",
     ) -> Commit:
         """Empty these partitions, named by their paths (``day=2026-01-31``)."""
-        if isinstance(partitions, str):
-            raise InvalidError("partitions is a list of paths, not a text", value=partitions)
+        paths = paths_of(partitions)
         request = self._request("delete_partitions", metadata, txn, watermark)
-        paths = list(partitions)
         return self._told(
             lambda: delete_partitions(self._source.storage, self._clock, paths, request), request, on_conflict
         )
@@ -311,7 +313,7 @@ class Table(TableFreshness):
         if keys is None:
             return rows.to_arrow(), known
         fields = list(self._source.config.record_key_fields)
-        wanted = pa.table({fields[0]: list(keys)}) if isinstance(keys, (list, tuple, set)) else to_arrow(keys)
+        wanted = _listed(list(keys), fields[0]) if isinstance(keys, (list, tuple, set)) else to_arrow(keys)
         by = key_columns(self._source.config, wanted.column_names)
         typed = pa.table([_cast(wanted[name], rows.schema.field(name)) for name in by], names=by)
         found = (rows_with(batch, typed) for batch in rows.to_batches())
@@ -319,10 +321,10 @@ class Table(TableFreshness):
 
 
 def open_table(
-    path: str,
+    path: str | os.PathLike[str],
     spark: SparkSession | None = None,
     *,
-    options: Mapping[str, str] | None = None,
+    options: Mapping[str, OptionValue] | None = None,
     storage: Storage | None = None,
     storage_options: dict[str, str] | None = None,
     clock: Clock | None = None,
@@ -334,8 +336,8 @@ def open_table(
     ``storage`` and ``clock`` are injected by tests; ``storage_options`` are credentials and endpoints of object stores.
     """
     ticking = clock or SystemClock()
-    opened = storage if storage is not None else open_storage(str(path), storage_options, ticking)
-    given = {key: str(value) for key, value in (options or {}).items()}
+    where, given = path_text(path), given_options(options)
+    opened = storage if storage is not None else open_storage(where, storage_options, ticking)
     source = TableSource.load(opened)
     given = refuse_other_rules(source.config.properties, given)
     service = {key: value for key, value in given.items() if is_service_option(key)}
@@ -344,15 +346,15 @@ def open_table(
 
 
 def create_table(
-    path: str,
+    path: str | os.PathLike[str],
     schema: object,
     name: str | None = None,
     record_key: str | Sequence[str] = "id",
-    partition_by: str | Sequence[str] | Mapping[str, str] = (),
+    partition_by: str | Sequence[str] | Mapping[str, str] | None = None,
     table_type: str = "MERGE_ON_READ",
-    ordering_fields: str | Sequence[str] = (),
+    ordering_fields: str | Sequence[str] | None = None,
     event_time_field: str | None = None,
-    options: Mapping[str, str] | None = None,
+    options: Mapping[str, OptionValue] | None = None,
     *,
     spark: SparkSession | None = None,
     storage: Storage | None = None,
@@ -366,17 +368,18 @@ def create_table(
     generator does.
     """
     handles = {option.key for option in WRITE_OPTIONS} | {option.key for option in SERVICE_OPTIONS}
-    given = {**_time_format(partition_by), **{key: str(value) for key, value in (options or {}).items()}}
+    partitions = names_of(partition_by, "partition_by")
+    where, given = path_text(path), {**_time_format(partition_by), **given_options(options)}
     ticking = clock or SystemClock()
-    opened = storage if storage is not None else open_storage(str(path), storage_options, ticking)
+    opened = storage if storage is not None else open_storage(where, storage_options, ticking)
     create(
         opened,
         _arrow_schema(schema),
-        name=name or str(path).rstrip("/").rpartition("/")[2],
-        record_key=names_of(record_key),
-        partition_by=names_of(partition_by),
+        name=name or where.rstrip("/").rpartition("/")[2],
+        record_key=names_of(record_key, "record_key"),
+        partition_by=partitions,
         table_type=table_type,
-        ordering_fields=names_of(ordering_fields),
+        ordering_fields=names_of(ordering_fields, "ordering_fields"),
         event_time_field=event_time_field,
         options={key: value for key, value in given.items() if key not in handles},
     )
@@ -390,6 +393,24 @@ def _is_spark(data: object) -> bool:
     return type(data).__module__.startswith("pyspark.")
 
 
+def _listed(keys: list[object], name: str) -> pa.Table:
+    """Keys that a caller lists, as a column."""
+    faults = (pa.ArrowException, OverflowError, UnicodeError)
+
+    def is_refused(count: int) -> bool:
+        try:
+            pa.array(keys[:count])
+        except faults:
+            return True
+        return False
+
+    try:
+        return pa.table({name: keys})
+    except faults as error:
+        odd = keys[bisect(range(1, len(keys)), False, key=is_refused)]
+        raise InvalidError(f"the keys in {name!r} are of no one type, from {odd!r} on", value=odd) from error
+
+
 def _cast(values: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     try:
         return values.cast(field.type)
@@ -397,7 +418,7 @@ def _cast(values: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         raise InvalidError(f"the keys in {field.name!r} are not {field.type}: {error}", value=field.name) from error
 
 
-def _time_format(partition_by: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+def _time_format(partition_by: str | Sequence[str] | Mapping[str, str] | None) -> dict[str, str]:
     if not isinstance(partition_by, Mapping):
         return {}
     if len(partition_by) != 1:
@@ -406,7 +427,10 @@ def _time_format(partition_by: str | Sequence[str] | Mapping[str, str]) -> dict[
             value=", ".join(partition_by),
             hint="{'at': 'yyyy/MM/dd'}",
         )
-    return {"hoodie.keygen.timebased.output.dateformat": next(iter(partition_by.values()))}
+    ((column, pattern),) = partition_by.items()
+    if not isinstance(pattern, str):
+        raise InvalidError(f"the date format of {column!r} is {pattern!r}, no text", value=pattern, hint="yyyy/MM/dd")
+    return {"hoodie.keygen.timebased.output.dateformat": pattern}
 
 
 def _arrow_schema(schema: object) -> pa.Schema:

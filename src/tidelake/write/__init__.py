@@ -3,7 +3,7 @@
 from tidelake.write.context import FileOptions
 from tidelake.write.create import create
 from tidelake.write.deletes import key_columns, rows_with
-from tidelake.write.job import SORTS, WriteRequest, declare, delete_partitions, write
+from tidelake.write.job import SORTS, WriteRequest, declare, delete_partitions, make_metadata, write
 from tidelake.write.prepare import to_arrow
 from tidelake.write.redo import redone
 from tidelake.write.transaction import Commit, recover
@@ -19,6 +19,7 @@ __all__ = [
     "declare",
     "delete_partitions",
     "key_columns",
+    "make_metadata",
     "make_txn",
     "recover",
     "redone",

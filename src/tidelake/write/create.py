@@ -12,11 +12,14 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from tidelake import _limits
 from tidelake.config import (
+    BUCKET_COUNT,
     EVENT_TIME_FIELD,
     EVENT_TIME_UNIT,
     TABLE_OPTIONS,
     UnknownOptionWarning,
+    is_bucket_count,
     parse_table_config,
     refuse_unfit_exact,
 )
@@ -36,7 +39,6 @@ from tidelake.write.event_time import check_event_times
 from tidelake.write.rows import refuse_reserved
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-BUCKET_COUNT = "hoodie.bucket.index.num.buckets"
 _STORED_OPTIONS = (
     "hoodie.table.version",
     "hoodie.database.name",
@@ -103,13 +105,17 @@ def create(
 
 
 def _well_spelt(options: Mapping[str, str]) -> dict[str, str]:
-    """The options under the names that a table keeps: case does not count in them."""
+    """The options under the names that a table keeps, and words as it keeps them: case does not count in either."""
     names = {key.lower(): key for key in (*_STORED_OPTIONS, *merge_keys())}
-    return {names.get(key.lower(), key): str(value) for key, value in options.items()}
+    spelt = {names.get(key.lower(), key): value for key, value in options.items()}
+    for key in spelt.keys() & _OPTION_VALUES.keys():
+        word = spelt[key].strip().lower()
+        spelt[key] = next((known for known in _OPTION_VALUES[key] if known.lower() == word), spelt[key])
+    return spelt
 
 
 def _check_names(schema: pa.Schema, name: str) -> None:
-    if not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidError(f"{name!r} is no name of a table", value=name, hint="use letters, digits, _ . and -")
     twice = [column for column in schema.names if schema.names.count(column) > 1]
     if twice:
@@ -129,7 +135,7 @@ def _check_columns(
     event_time_unit: str | None,
 ) -> None:
     if not record_key:
-        raise InvalidError("a table needs a record key", hint="record_key='id'")
+        raise InvalidError("a table needs a record key", value=record_key, hint="record_key='id'")
     named = {"record_key": record_key, "partition_by": partition_by, "ordering_fields": ordering_fields}
     if event_time_field is not None:
         named["event_time_field"] = [event_time_field]
@@ -241,8 +247,10 @@ def _check_index(options: Mapping[str, str]) -> None:
         return
     if str(options.get("hoodie.index.type", "SIMPLE")).upper() != "BUCKET":
         raise OptionError(f"option {BUCKET_COUNT} goes with hoodie.index.type=BUCKET alone", value=count)
-    if not (str(count).isascii() and str(count).isdigit() and int(count) > 0):
-        raise OptionError(f"option {BUCKET_COUNT} is {count!r}, no count of buckets", value=count)
+    if not is_bucket_count(count):
+        raise OptionError(
+            f"option {BUCKET_COUNT} is {count!r}, no count of buckets", value=count, hint=f"1 to {_limits.BUCKETS:,}"
+        )
 
 
 def _time_properties(

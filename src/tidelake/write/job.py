@@ -91,6 +91,23 @@ class WriteRequest:
     """The same of each event time, on tables that have several."""
 
 
+def make_metadata(metadata: object) -> dict[str, str]:
+    """A caller's ``metadata``, checked: texts under texts, which a commit can keep."""
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, Mapping):
+        raise InvalidError(f"metadata is {metadata!r}, not texts by their names", value=metadata)
+    for name, text in metadata.items():
+        if not (_is_text(name) and _is_text(text)):
+            raise InvalidError(f"metadata {name!r} is {text!r}: a commit keeps texts by names", value=text)
+    return dict(metadata)
+
+
+def _is_text(value: object) -> bool:
+    """Whether a value is text that can be written down: no half of a surrogate pair."""
+    return isinstance(value, str) and value == value.encode("utf-8", "ignore").decode()
+
+
 def write(storage: Storage, clock: Clock, data: object, request: WriteRequest) -> Commit:
     """Write rows by one of the operations; returns when they are true and durable."""
     current().stage("prepare")

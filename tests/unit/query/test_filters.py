@@ -348,6 +348,31 @@ def test_filter_that_makes_no_sense_is_refused_with_its_text(text: str) -> None:
         parse_filter(text, SCHEMA)
 
 
+@pytest.mark.parametrize(
+    ("literal", "expected"),
+    [
+        ("'O''Brien'", "O'Brien"),
+        (r"'O\'Brien'", "O'Brien"),
+        ("''''", "'"),
+        ("''", ""),
+        ("'''a'''", "'a'"),
+        (r"'a\\''b'", r"a\'b"),
+        ('"O""Brien"', 'O"Brien'),
+        ("\"O''Brien\"", "O''Brien"),
+    ],
+)
+def test_filter_quote_within_a_text_is_escaped_by_another_or_by_a_backslash(literal: str, expected: str) -> None:
+    """A quote within a text is written twice, as in standard SQL, or after a backslash: in every use of the filter."""
+    parsed = parse_filter(f"s = {literal} AND i = 1", SCHEMA)
+    assert parsed.values_of("s") == [expected]
+    part = parsed.restricted_to(frozenset({"s"}))
+    assert part is not None
+    assert part.values_of("s") == [expected]
+    assert parse_filter(parsed.to_spark(), SCHEMA).values_of("s") == [expected]
+    table = pa.table({"s": [expected, expected + "x"]})
+    assert table.filter(parse_filter(f"s IN ({literal}, 'z')", SCHEMA).to_arrow())["s"].to_pylist() == [expected]
+
+
 def test_filter_error_names_the_value() -> None:
     """The message says which literal does not fit which type."""
     with pytest.raises(FilterError, match=r"'x'.*int32"):

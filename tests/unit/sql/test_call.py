@@ -31,6 +31,11 @@ def test_call_of_another_statement_or_catalog_is_none(text: str) -> None:
         ("CALL help", Call("help")),
         ("call HELP()", Call("help")),
         ("CALL help;", Call("help")),
+        ("CALL help; -- done", Call("help")),
+        ("CALL help -- done", Call("help")),
+        ("CALL help(); -- done", Call("help")),
+        ("CALL help(); /* done */ ; -- (really)\n", Call("help")),
+        ("CALL f('a; -- b'); -- c", Call("f", ("a; -- b",))),
         ("  /* a\n b */ -- c\n CALL help() ; ", Call("help")),
         ("CALL system.show_commits('/a', 10)", Call("show_commits", ("/a", 10))),
         ("CALL `system` . `Show_Commits` ( '/a' )", Call("show_commits", ("/a",))),
@@ -47,6 +52,15 @@ def test_call_of_another_statement_or_catalog_is_none(text: str) -> None:
 def test_call_of_ours_is_parsed(text: str, expected: Call) -> None:
     """Names without case, comments, the prefix, positional and named values of each kind."""
     assert parse_call(text) == expected
+
+
+@pytest.mark.parametrize("blank", [" ", "\n", "/* a */", "-- a\n", " /* a */ -- b\n"])
+def test_call_after_and_before_many_blanks_takes_no_time(blank: str) -> None:
+    """Blanks and comments without end, before a statement that is no CALL or after a CALL, are passed over once."""
+    assert parse_call(blank * 1_000 + "SELECT 1") is None
+    assert parse_call(blank * 1_000 + "CALL help;" + blank * 1_000) == Call("help")
+    with pytest.raises(InvalidError):
+        parse_call("CALL help;" + blank * 1_000 + "x")
 
 
 def test_call_with_markers_takes_the_values_given() -> None:
@@ -68,6 +82,8 @@ def test_call_with_markers_takes_the_values_given() -> None:
         ("CALL f('a') SELECT 1", "goes on|does not parse"),
         ("CALL f('a'); CALL g()", "goes on|does not parse"),
         ("CALL f('a') x", "goes on"),
+        ("CALL f('a'); -- one\nCALL g()", "goes on|does not parse"),
+        ("CALL help; -- one\nSELECT 1", "goes on|does not parse"),
         ("CALL f(a => 'x', 3)", "without a name"),
         ("CALL f(current_date())", "no plain value"),
         ("CALL f((SELECT 1))", "no plain value"),

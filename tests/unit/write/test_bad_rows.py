@@ -216,6 +216,13 @@ def test_delete_bad_arguments_are_refused_by_name() -> None:
         (lambda: table.delete_partitions("day=d1"), "list"),
         (lambda: table.delete_partitions([".."]), r"\.\."),
         (lambda: table.delete_partitions([".hoodie"]), ".hoodie"),
+        (lambda: table.delete(["zz", 1]), "'id'.* 1"),
+        (lambda: table.delete([1, 2**63]), f"'id'.* {2**63}"),
+        (lambda: table.delete([1, object()]), "'id'.*object"),
+        (lambda: table.delete_partitions([1]), "partition.* 1"),
+        (lambda: table.delete_partitions(5), "list of paths.* 5"),
+        (lambda: table.compact(partitions=[1]), "partition.* 1"),
+        (lambda: table.compact(partitions="day=d1"), "list of paths"),
         (lambda: table.upsert(data(), metadata={"schema": "x"}), "schema"),
     ):
         with pytest.raises(tl.InvalidError, match=match):
@@ -224,6 +231,50 @@ def test_delete_bad_arguments_are_refused_by_name() -> None:
     assert [i for i in table.timeline.instants if i.is_write] == list(instants)
     assert table.delete([99]) is None
     assert table.scan().count() == 2
+
+
+BAD_METADATA: list[tuple[Any, str]] = [
+    ({"a": 1}, "'a'.* 1"),
+    ({"a": None}, "'a'.*None"),
+    ({1: "a"}, "1.*'a'"),
+    ({"a": "\ud800"}, "'a'.*ud800"),
+    (["a"], "metadata.*'a'"),
+]
+
+
+@pytest.mark.parametrize(("metadata", "match"), BAD_METADATA)
+def test_bad_metadata_of_a_write_is_refused_before_a_file_is_written(metadata: Any, match: str) -> None:
+    """A commit keeps texts under texts; anything else is said, with its name, by every verb that takes metadata."""
+    table = make()
+    table.upsert(data())
+    files = {info.path for info in table._source.storage.list_files()}
+    calls = [lambda verb=verb: getattr(table, verb)(data(), metadata=metadata) for verb in VERBS]
+    calls.append(lambda: table.delete([1], metadata=metadata))
+    calls.append(lambda: table.delete_partitions(["day=d1"], metadata=metadata))
+    for call in calls:
+        with pytest.raises(tl.InvalidError, match=match):
+            call()
+    assert {info.path for info in table._source.storage.list_files()} == files
+
+
+@pytest.mark.parametrize("days", [2**31 - 1, -(2**31), 11_248_738, -12_687_429])
+def test_bad_date_that_has_no_text_is_refused_as_partition_and_as_key(days: int) -> None:
+    """A date that Arrow cannot print makes neither a folder nor a key: the column and the rows' keys are said."""
+    dates = pa.array([0, days], pa.int32()).cast(pa.date32())
+    rows = pa.table({"id": pa.array([1, 2], pa.int64()), "at": dates})
+    schema = "id bigint, at date"
+    refused(make(schema=schema, partition_by="at", ordering_fields=()), rows, f"'at'.*{days}.*for the keys 2")
+    refused(make(schema=schema, partition_by=(), ordering_fields=(), record_key="at"), rows, f"'at'.*{days}")
+
+
+@pytest.mark.parametrize("days", [11_248_737, -12_687_428])
+def test_date_at_the_end_of_what_has_a_text_is_written(days: int) -> None:
+    """The last dates that Arrow can print are partitions and keys like any other."""
+    rows = pa.table({"id": pa.array([1], pa.int64()), "at": pa.array([days], pa.int32()).cast(pa.date32())})
+    for how in ({"partition_by": "at"}, {"partition_by": (), "record_key": "at"}):
+        table = make(schema="id bigint, at date", ordering_fields=(), **how)
+        table.upsert(rows)
+        assert table.scan(columns=["at"]).to_arrow()["at"].cast(pa.int32()).to_pylist() == [days]
 
 
 def test_delete_rows_with_nested_columns_are_deleted() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import tidelake as tl
 from tidelake.config import UnknownOptionWarning
+from tidelake.errors import OptionError
 from tidelake.storage import MemoryStorage
 
 GOOD: dict[str, Any] = {
@@ -78,6 +79,27 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"options": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "none"}},
         "num.buckets is 'none'",
     ),
+    "too many buckets": (
+        {"options": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": 1_000_000_000}},
+        "num.buckets is '1000000000'.*99,999,999",
+    ),
+    "buckets without end": (
+        {"options": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "9" * 5_000}},
+        "num.buckets is '999",
+    ),
+    "key of None": ({"record_key": None}, "record key"),
+    "key of a number": ({"record_key": 5}, "record_key is 5"),
+    "partition of a number": ({"partition_by": 5}, "partition_by is 5"),
+    "name of a number": ({"name": 5}, "5 is no name"),
+    "date format of a number": ({"partition_by": {"ts": 5}}, "date format.*5"),
+    "options of a list": ({"options": ["hoodie.index.type"]}, "options is .*index.type"),
+    "option without a value": ({"options": {"hoodie.index.type": None}}, "hoodie.index.type is None"),
+    "option of a list": ({"options": {"hoodie.index.type": ["BUCKET"]}}, r"hoodie.index.type is \['BUCKET'\]"),
+    "option of no name": ({"options": {5: "BUCKET"}}, "option 5"),
+    "option twice": (
+        {"options": {"hoodie.table.version": "9", "HOODIE.table.Version": "8"}},
+        "hoodie.table.version.*'9'.*HOODIE.table.Version.*'8'",
+    ),
     "event time without fields": (
         {"ordering_fields": (), "options": {"hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}},
         "ordering_fields",
@@ -124,3 +146,57 @@ def test_create_known_options_are_kept_and_the_table_is_written(version: str, mo
         )
     expected = "new" if mode == "EVENT_TIME_ORDERING" else "late"
     assert table.scan(columns=["name"]).to_arrow()["name"].to_pylist() == [expected]
+
+
+def test_create_without_partitions_and_ordering_takes_none() -> None:
+    """None is no partition column and no ordering field."""
+    table = create(MemoryStorage(), partition_by=None, ordering_fields=None)
+    assert (table.config.partition_fields, table.config.ordering_fields) == ((), ())
+
+
+@pytest.mark.parametrize("value", [True, "True", "TRUE", "true"])
+def test_create_options_of_python_values_are_kept_as_apache_hudi_spells_them(value: object) -> None:
+    """True is ``true`` in any case, a number is its digits, and a word is kept as it is known."""
+    table = create(
+        MemoryStorage(),
+        options={
+            "hoodie.datasource.write.hive_style_partitioning": value,
+            "hoodie.datasource.write.partitionpath.urlencode": False,
+            "hoodie.compaction.event.time.exact": False,
+            "hoodie.table.version": 9,
+            "hoodie.parquet.max.file.size": 1_000_000,
+            "hoodie.record.merge.mode": "event_time_ordering",
+            "hoodie.compact.inline": False,
+            "hoodie.client.heartbeat.interval_in_ms": 5_000,
+        },
+    )
+    kept = table.config.properties
+    assert kept["hoodie.datasource.write.hive_style_partitioning"] == "true"
+    assert kept["hoodie.datasource.write.partitionpath.urlencode"] == "false"
+    assert kept["hoodie.compaction.event.time.exact"] == "false"
+    assert kept["hoodie.parquet.max.file.size"] == "1000000"
+    assert kept["hoodie.record.merge.mode"] == "EVENT_TIME_ORDERING"
+
+
+def test_create_option_twice_with_one_value_is_one_option() -> None:
+    """Case does not count in names: two spellings that agree are no fault."""
+    table = create(MemoryStorage(), options={"hoodie.table.version": "8", "HOODIE.table.Version": 8})
+    assert table.config.version == 8
+
+
+def test_open_options_of_python_values_are_taken_and_others_refused() -> None:
+    """A handle and a call of a service take booleans and numbers, and refuse None and doubles, as a new table does."""
+    storage = MemoryStorage()
+    create(storage)
+    table = tl.open_table(
+        "memory", storage=storage, options={"hoodie.compact.inline": True, "hoodie.write.lock.wait_time_ms": 5}
+    )
+    assert table.compact(options={"hoodie.compact.inline.max.delta.commits": 3}) is None
+    for options, match in (
+        ({"hoodie.compact.inline": None}, "hoodie.compact.inline is None"),
+        ({"hoodie.compact.inline": "true", "hoodie.Compact.inline": "false"}, "hoodie.Compact.inline"),
+    ):
+        with pytest.raises(OptionError, match=match):
+            tl.open_table("memory", storage=storage, options=options)
+        with pytest.raises(OptionError, match=match):
+            table.compact(options=options)
