@@ -24,7 +24,7 @@ from tidelake.locking import Lock, make_lock
 from tidelake.query import TableSource
 from tidelake.query.freshness import marks_of_commit
 from tidelake.storage import Storage
-from tidelake.timeline import Instant, Timeline, TimelineReader
+from tidelake.timeline import Instant, Timeline, TimelineReader, load_timeline
 from tidelake.timeline.claim import alive_since_ms
 from tidelake.timeline.decoded import DECODED
 from tidelake.timeline.transitions import HEARTBEAT_DIR, Publication, Published, Transitions
@@ -84,12 +84,15 @@ def in_transaction(start: WriteStart, run: Callable[[Transaction], Commit]) -> C
 
     An error takes the write back; the death of the process leaves it to the next writer.
     """
-    if start.txn is not None:
-        earlier = find_repeat(start.txn, start.schema_known, TimelineReader(start.storage, start.config))
+    lock = make_lock(start.options.lock, start.storage, start.clock)
+    is_repeat = _earlier(start, start.schema_known) is not None
+    if is_repeat:  # a rollback or restore that takes it back may be decided, and not be seen yet
+        Transitions(start.storage, start.config, start.clock, lock).finish_last_turn()
+    recover(start.storage, start.config, start.clock, start.options, lock)
+    if is_repeat:
+        earlier = _earlier(start, load_timeline(start.storage, start.config))
         if earlier is not None:
             return _repeat(earlier)
-    lock = make_lock(start.options.lock, start.storage, start.clock)
-    recover(start.storage, start.config, start.clock, start.options, lock)
     transaction = Transaction(start, lock)
     if _is_being_undone(transaction.start, TimelineReader(start.storage, start.config)):
         # A rollback or restore of what this write would be made on top of was decided, and its process died before others
@@ -107,11 +110,19 @@ def in_transaction(start: WriteStart, run: Callable[[Transaction], Commit]) -> C
             after_all = transaction.abort()
             if after_all is None:
                 raise
-            return after_all
+            done = after_all
+    transaction.end_heartbeat()
     every = start.options.state_turns
     if every and transaction.turn and (transaction.turn % every == 0 or len(done.stats) >= _MANY_FILES):
         keep_state(start.storage, start.config, TimelineReader(start.storage, start.config))
     return done
+
+
+def _earlier(start: WriteStart, timeline: Timeline) -> Earlier | None:
+    """The commit that has the batch already, if the write is one."""
+    if start.txn is None:
+        return None
+    return find_repeat(start.txn, timeline, TimelineReader(start.storage, start.config))
 
 
 def _is_being_undone(timeline: Timeline, reader: TimelineReader) -> bool:
@@ -224,8 +235,12 @@ class Transaction:
         # The write is true: what is left over of its making is no reason to say otherwise.
         with suppress(UnavailableError):
             delete_markers(self._storage, self.instant)
-            self._storage.delete(f"{HEARTBEAT_DIR}/{self.instant}")
         return Commit(self.instant, completion or "", self._operation, self._stats)
+
+    def end_heartbeat(self) -> None:
+        """Remove the sign of life of a write that is true, when no other can follow it."""
+        with suppress(UnavailableError):
+            self._storage.delete(f"{HEARTBEAT_DIR}/{self.instant}")
 
     def _metadata(
         self, stats: tuple[WriteStat, ...], extra: Mapping[str, str], replaced: Mapping[str, tuple[str, ...]] | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pytest
 
 import tidelake as tl
 from tidelake.errors import ConflictError, InvalidError
-from tidelake.storage import FaultyStorage, MemoryStorage
+from tidelake.storage import Fault, FaultyStorage, MemoryStorage, SimulatedCrash
 from tidelake.testing import ManualClock
 from tidelake.timeline.transitions import HEARTBEAT_DIR
 from tidelake.write.transaction import Transaction, recover
@@ -171,3 +172,31 @@ def test_the_tolerated_silence_is_an_option() -> None:
     )
     impatient.upsert(rows(1, "a"))
     assert [i.action for i in impatient.timeline.instants if i.is_completed] == ["rollback", "deltacommit"]
+
+
+@pytest.mark.parametrize("undo", ["rollback", "restore"])
+def test_a_batch_that_is_being_taken_back_is_written_again(undo: str) -> None:
+    """Whoever takes a batch back dies at any operation: it is there, or taken back and written again, and stays."""
+
+    def begin() -> tuple[MemoryStorage, ManualClock, str]:
+        clock = ManualClock()
+        storage = MemoryStorage(clock=clock)
+        table = tl.create_table("t", SCHEMA, record_key="id", storage=storage, clock=clock)
+        table.insert(rows(1, "first"))
+        saved = table.savepoint().instant
+        batch = table.insert(rows(2, "batch"), txn=("loader", 7)).requested_time
+        return storage, clock, saved if undo == "restore" else batch
+
+    storage, clock, instant = begin()
+    counted = FaultyStorage(storage, clock=clock)
+    getattr(tl.open_table("t", storage=counted, clock=clock), undo)(instant)
+    for at in range(1, counted.operations + 1):
+        storage, clock, instant = begin()
+        faulty = FaultyStorage(storage, [Fault(at, "crash_after")], clock=clock)
+        with suppress(SimulatedCrash):
+            getattr(tl.open_table("t", storage=faulty, clock=clock), undo)(instant)
+        clock.advance(600)
+        table = tl.open_table("t", storage=storage, clock=clock)
+        table.insert(rows(2, "batch"), txn=("loader", 7))
+        table.insert(rows(3, "last"))
+        assert names(table) == ["batch", "first", "last"], at
