@@ -17,8 +17,8 @@ from model.write_machine import BUCKET_SHAPES, SHAPES, Machine, Shape
 
 STEPS = 20
 ALL = [*SHAPES, *BUCKET_SHAPES]
-RUNS = 1_300 if IS_DEEP else 3
-"""Of each of the 39 shapes: 117 runs, or a million steps."""
+RUNS = 1_300 if IS_DEEP else 6
+"""Of each of the 39 shapes: 234 runs, or a million steps."""
 REGRESSIONS = ("mor-event1-1part-avro/742449906",)
 """Seeds that failed once, each with its shape: ``shape/seed``."""
 
