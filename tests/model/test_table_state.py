@@ -283,7 +283,7 @@ class Life:
         elif verb == "delete":
             table.delete([self.random.randrange(12)])
         elif verb == "delete_partitions":
-            table.delete_partitions([f"d{self.random.randrange(5)}"])
+            table.delete_partitions([f"day=d{self.random.randrange(5)}"])
         elif verb == "crash":
             dying = FaultyStorage(self.storage, [Fault(self.random.randint(1, 60), "crash_before")], clock=self.clock)
             try:
