@@ -16,7 +16,6 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -32,11 +31,13 @@ from model import test_freshness_histories as freshness  # noqa: E402
 from model import test_service_histories as services  # noqa: E402
 from model import test_table_state as states  # noqa: E402
 from model import test_write_machine as writes  # noqa: E402
+from model.turns import Turns  # noqa: E402
 from unit.services import test_clustering_interleaved as clustered  # noqa: E402
 from unit.write import test_two_writers as pairs  # noqa: E402
 from unit.write.interleave import make_deterministic  # noqa: E402
 
-Case = Callable[[int], None]
+Case = Callable[[int], "int | None"]
+"""Runs a seed, and may say how many steps that were."""
 _TOLD = 4_000
 _EVERY_S = 60.0
 
@@ -62,7 +63,7 @@ def _cases() -> dict[str, list[Case]]:
     """The suites: each has cases of several kinds, which take turns."""
     types = ("MERGE_ON_READ", "COPY_ON_WRITE")
     return {
-        "writes": [lambda seed, shape=shape: writes.run(shape, seed) for shape in writes.ALL],
+        "writes": [lambda seed, shape=shape: writes.run(shape, seed, writes.length_of(seed)) for shape in writes.ALL],
         "pairs": [_two_writers(kind, name) for kind in types for name in pairs.PAIRS],
         "clustering-pairs": [_interleaved_clustering(s, name) for s in clustered.SHAPES for name in clustered.OTHERS],
         "services": [lambda seed, index=index: services.run(index, seed) for index in ("SIMPLE", "BUCKET")],
@@ -84,10 +85,16 @@ def _cases() -> dict[str, list[Case]]:
 
 
 def _turns(suites: dict[str, list[Case]]) -> Iterator[tuple[str, Case]]:
-    each = {name: cycle(cases) for name, cases in suites.items()}
+    """The suites take turns, and the cases of each."""
+    each = {name: Turns(cases) for name, cases in suites.items()}
     while True:
-        for name, cases in each.items():
-            yield name, next(cases)
+        for name, turns in each.items():
+            with turns.turn() as case:
+                yield name, case
+
+
+def _counted(name: str, done: Counter[str], steps: Counter[str]) -> str:
+    return f"{name} {done[name]:,}" + (f" ({steps[name]:,} steps)" if steps[name] else "")
 
 
 def main(arguments: list[str]) -> int:
@@ -105,6 +112,7 @@ def main(arguments: list[str]) -> int:
     if unknown:
         parser.error(f"no suite {', '.join(unknown)}; there are {', '.join(suites)}")
     done: Counter[str] = Counter()
+    steps: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     began = told = time.monotonic()
     draw = random.SystemRandom()
@@ -112,7 +120,7 @@ def main(arguments: list[str]) -> int:
         seed, said = draw.randrange(10**9), io.StringIO()
         try:
             with contextlib.redirect_stdout(said):
-                case(seed)
+                steps[name] += case(seed) or 0
         except Exception:  # noqa: BLE001 -- whatever it is, it is told
             failed[name] += 1
             print(f"FAILED {name}, seed {seed}\n{said.getvalue()}\n{traceback.format_exc()[-_TOLD:]}", flush=True)
@@ -121,7 +129,7 @@ def main(arguments: list[str]) -> int:
         is_over = now - began > given.minutes * 60
         if is_over or now - told > _EVERY_S:
             told = now
-            print(f"{now - began:.0f} s:", *(f"{name} {count}" for name, count in done.items()), flush=True)
+            print(f"{now - began:.0f} s:", *(_counted(name, done, steps) for name in done), flush=True)
         if is_over:
             break
     print(f"{sum(done.values()) - failed.total()} passed, {failed.total()} failed")

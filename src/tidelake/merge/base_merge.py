@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidelake.merge.arrays import Mask, Places
-from tidelake.merge.fold import fold
+from tidelake.merge.fold import FEW_KEYS, fold
 from tidelake.merge.keys import record_keys
 from tidelake.merge.log_records import DATA, LogRecords
 from tidelake.merge.ordering import column_at, comparable, is_same_or_newer, typed_values
@@ -22,8 +22,6 @@ from tidelake.merge.outcome import BORN, KEY, Outcome
 from tidelake.merge.spec import MergeSpec
 
 OUTPUT_ROWS = 262_144
-FEW_KEYS = 10_000
-"""Up to so many, a table of the keys as texts is made sooner than the frames of a join."""
 
 
 class KeyLookup:

@@ -46,6 +46,14 @@ from tidelake.schema import (
 from tidelake.storage import Storage
 
 DATA, DATA_DELETE, BLOCK_DELETE = 0, 1, 2
+_ENTRY_COLUMNS = {
+    "key": pa.string(),
+    "row": pa.int64(),
+    "kind": pa.int8(),
+    "unconditional": pa.bool_(),
+    "part": pa.int32(),
+    "block": pa.int32(),
+}
 _INT_DEFAULT_TYPES = (pa.int8(), pa.int16(), pa.int32(), pa.date32())
 
 
@@ -154,7 +162,7 @@ class _Builder:
         self._spec = spec
         self._context = context
         self._batches: list[pa.RecordBatch] = []
-        self._entries: list[pl.DataFrame] = []
+        self._entries: list[pa.RecordBatch] = []
         self._partials: list[frozenset[str]] = []
         self._born: list[str] = []
         self._kept: set[int] = set()
@@ -173,8 +181,13 @@ class _Builder:
 
     def build(self) -> LogRecords:
         rows = pa.Table.from_batches(self._batches, self._context.schema)
-        entries = pl.concat(self._entries, how="vertical") if self._entries else self._empty()
-        return LogRecords(rows, entries, tuple(self._partials), tuple(self._born), frozenset(self._kept))
+        return LogRecords(rows, self._frame(), tuple(self._partials), tuple(self._born), frozenset(self._kept))
+
+    def _frame(self) -> pl.DataFrame:
+        table = pa.Table.from_batches(self._entries or [self._no_entries()])
+        columns = zip(table.column_names, table.columns, strict=True)
+        # Column by column: a whole table would be handed to threads, which is not worth it.
+        return pl.DataFrame([pl.Series(name, column.combine_chunks()) for name, column in columns])
 
     def _add_data(self, block: LogBlock) -> None:
         wanted = set(self._context.schema.names)
@@ -276,24 +289,23 @@ class _Builder:
     ) -> None:
         if keys.null_count:
             raise CorruptError("a log block has a record without a key")
-        columns: dict[str, object] = {
-            "key": pl.from_arrow(keys),
-            "row": rows,
-            "kind": kind,
-            "unconditional": unconditional,
-            "part": np.full(len(rows), part, dtype=np.int32),
-            "block": np.full(len(rows), max(0, len(self._born) - 1), dtype=np.int32),
-        }
-        columns.update({f"o{i}": pl.from_arrow(column) for i, column in enumerate(ordering)})
-        self._entries.append(pl.DataFrame(columns))
+        block = max(0, len(self._born) - 1)
+        columns = [
+            keys,
+            pa.array(rows),
+            pa.array(kind),
+            pa.array(unconditional),
+            pa.array(np.full(len(rows), part, dtype=np.int32)),
+            pa.array(np.full(len(rows), block, dtype=np.int32)),
+            *ordering,
+        ]
+        names = [*_ENTRY_COLUMNS, *(f"o{i}" for i in range(len(ordering)))]
+        self._entries.append(pa.RecordBatch.from_arrays(columns, names=names))
 
-    def _empty(self) -> pl.DataFrame:
-        schema = {"key": pl.String, "row": pl.Int64, "kind": pl.Int8, "unconditional": pl.Boolean, "part": pl.Int32}
-        schema = {**schema, "block": pl.Int32}
-        frame = pl.DataFrame(schema=schema)
-        for i, kind in enumerate(self._spec.ordering_types):
-            frame = frame.with_columns(pl.Series(f"o{i}", pa.nulls(0, comparable_type(kind))))
-        return frame
+    def _no_entries(self) -> pa.RecordBatch:
+        kinds = [*_ENTRY_COLUMNS.values(), *(comparable_type(kind) for kind in self._spec.ordering_types)]
+        names = [*_ENTRY_COLUMNS, *(f"o{i}" for i in range(len(self._spec.ordering_types)))]
+        return pa.RecordBatch.from_arrays([pa.nulls(0, kind) for kind in kinds], names=names)
 
 
 @lru_cache(maxsize=256)

@@ -8,6 +8,9 @@ are integers to Hudi's readers); elsewhere Hudi cannot compare the two, and here
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,6 +33,7 @@ WRAPPERS_OF: dict[str, tuple[str, ...]] = {
 }
 
 
+@cache
 def type_family(kind: pa.DataType) -> str:
     """The name under which delete blocks know values of a type."""
     if pa.types.is_timestamp(kind):
@@ -68,6 +72,7 @@ def comparable(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Arra
     return pc.cast(array, pa.int64())
 
 
+@cache
 def comparable_type(kind: pa.DataType) -> pa.DataType:
     """The type of the comparable form."""
     return comparable(pa.array([], kind), kind).type
@@ -111,21 +116,31 @@ def delete_ordering(
     column's, which Apache Hudi does not compare. ``written`` are the columns' types as they were when the block was
     written: the numbers of a timestamp are of its unit then.
     """
-    count = len(wrappers)
     if len(kinds) != 1:
         return _tuple_ordering(wrappers, kinds, written or kinds)
     (kind,), (was,) = kinds, written or kinds
+    values, unconditional = _field_ordering(lambda name: wrapper_field(wrappers, name), len(wrappers), kind, was)
+    return [values], unconditional
+
+
+def _field_ordering(
+    wrapped: Callable[[str], pa.Array], count: int, kind: pa.DataType, was: pa.DataType
+) -> tuple[pa.Array, Mask]:
+    """The values of one ordering field, by the wrappers that they may be in."""
     unconditional = np.ones(count, dtype=np.bool_)
     values = pa.nulls(count, comparable_type(kind))
     for name in WRAPPERS_OF[type_family(kind)]:
-        column = wrapper_field(wrappers, name)
+        column = wrapped(name)
+        if column.null_count == count:
+            continue
         filled = np.asarray(column.is_valid())
-        if filled.any():
-            values = pc.if_else(pa.array(filled), _as_comparable(column, name, kind, was), values)
-            unconditional &= ~filled
-    ints = wrapper_field(wrappers, "int")
-    unconditional |= np.asarray(pc.fill_null(pc.equal(ints, 0), False))
-    return [values], unconditional
+        fresh = _as_comparable(column, name, kind, was)
+        values = pc.if_else(pa.array(filled), fresh, values) if column.null_count else fresh
+        unconditional &= ~filled
+    ints = wrapped("int")
+    if ints.null_count < count:
+        unconditional |= np.asarray(pc.fill_null(pc.equal(ints, 0), False))
+    return values, unconditional
 
 
 def _tuple_ordering(
@@ -134,23 +149,19 @@ def _tuple_ordering(
     count = len(wrappers)
     lists = wrapper_field(wrappers, "array")
     fits = np.asarray(pc.fill_null(pc.equal(pc.list_value_length(lists), len(kinds)), False))
+    if not fits.any():
+        return [pa.nulls(count, comparable_type(kind)) for kind in kinds], ~fits
     unconditional = ~fits
     columns: list[pa.Array] = []
-    whole = pc.if_else(pa.array(fits), lists, pa.nulls(count, lists.type))
+    whole = lists if fits.all() else pc.if_else(pa.array(fits), lists, pa.nulls(count, lists.type))
     items = whole.flatten()
+    spread = np.full(count, -1, dtype=np.int64)
+    spread[fits] = np.arange(fits.sum())
     for position, (kind, was) in enumerate(zip(kinds, written, strict=True)):
         at = pa.array(np.arange(position, len(items), len(kinds)))
-        part, foreign = (
-            delete_ordering(items.take(at), (kind,), (was,))
-            if len(at)
-            else ([pa.nulls(0, comparable_type(kind))], None)
-        )
-        spread = np.full(count, -1, dtype=np.int64)
-        spread[fits] = np.arange(len(at))
-        columns.append(part[0].take(pa.array(spread, mask=spread < 0)))
-        if foreign is not None:
-            nulls = np.asarray(part[0].is_null())
-            unconditional[fits] |= nulls & foreign
+        part, foreign = _field_ordering(lambda name, at=at: wrapper_field(items, name).take(at), len(at), kind, was)
+        columns.append(part if fits.all() else part.take(pa.array(spread, mask=spread < 0)))
+        unconditional[fits] |= np.asarray(part.is_null()) & foreign
     return columns, unconditional
 
 

@@ -77,7 +77,8 @@ def read_base(
             file = pq.ParquetFile(source)
             stored = file.schema_arrow
             _check_columns(stored, schema, stated)
-            present = [name for name in schema.names if name in stored.names]
+            names = set(stored.names)
+            present = [name for name in schema.names if name in names]
             groups = _row_groups(file, source, condition, schema)
             missing = sum(file.metadata.row_group(group).num_rows for group in groups)
             threads = use_threads and base.size_bytes >= WORTH_THREADS_BYTES
@@ -104,8 +105,10 @@ def _check_columns(stored: pa.Schema, wanted: pa.Schema, stated: frozenset[str])
 
     What is missing for a good reason (it was added later) is null; a damaged name must not pass for that.
     """
-    lost = {name for name in wanted.names if name in META_COLUMN_NAMES and name not in stored.names}
-    lost |= struct_paths(stated) - column_paths(stored)
+    names = set(stored.names)
+    lost = set(wanted.names).intersection(META_COLUMN_NAMES) - names
+    if struct_paths(stated) - names:  # or it has no parts of columns, and all of them
+        lost |= struct_paths(stated) - column_paths(stored)
     if lost:
         raise CorruptError(f"a base file lacks the column {min(lost)!r} of its commit", value=min(lost))
 

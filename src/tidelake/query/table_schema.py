@@ -45,17 +45,19 @@ def table_schema(source: TableSource) -> TableSchema:
     latest: pa.Schema | None = None
     commit_columns: dict[str, frozenset[str]] = {}
     known: set[str] = set()
-    evolved: set[str] = set()
+    is_other: dict[str, bool] = {}
+    """Of each text, whether a column has another type there than now: most commits have the same one."""
     for instant in sorted(view.commits, reverse=True):
         text = view.commits[instant].schema_text
         if text is None:
             continue
-        schema = _parsed(text, source, instant)
+        if text not in is_other:
+            schema = _parsed(text, source, instant)
+            latest = latest if latest is not None else schema
+            is_other[text] = any(latest.field(f.name).type != f.type for f in schema if f.name in latest.names)
+            known |= _column_paths(text)
         commit_columns[instant] = _column_types(text)
-        known |= _column_paths(text)
-        latest = latest if latest is not None else schema
-        if any(latest.field(f.name).type != f.type for f in schema if f.name in latest.names):
-            evolved.add(instant)
+    evolved = {instant for instant in commit_columns if is_other[view.commits[instant].schema_text or ""]}
     if latest is None and source.config.create_schema_text is not None:
         latest = _parsed(source.config.create_schema_text, source, None)
     if latest is None:

@@ -2,11 +2,12 @@
 
 A local object is opened by pyarrow itself, as fast as by its path, without Python between. Any other is read by
 :class:`RangeReader` in ranges of the port's ``get_range``, so that a ``FaultyStorage`` counts and fails every request.
-Not memory-mapped: a file cut short under a map kills the process, where a read gives an error.
+Not memory-mapped: a file cut short under a map kills the process, where a read gives an error. An object of up to 64 KiB,
+by the ``size_bytes`` that a listing told, is fetched at once: a parquet reader asks for its columns one by one.
 
 Requests of a ``RangeReader``: a parquet reader begins at the end, so the first read there fetches the last 64 KiB at
-once and keeps them (footer, and often the page index); a small read fetches ahead, a large one just itself. A file of
-up to 64 KiB is one request. Give ``size_bytes`` when a listing told it, and no ``head`` is needed.
+once and keeps them (footer, and often the page index); a small read fetches ahead, a large one just itself. With
+``size_bytes`` no ``head`` is needed.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ READ_AHEAD_BYTES: Final = 256 * KIB
 
 
 def open_input(storage: Storage, path: str, size_bytes: int | None = None) -> pa.NativeFile:
-    """The object for pyarrow; ``NotFoundError`` if it is not there (with ``size_bytes``: at the first read)."""
+    """The object for pyarrow; ``NotFoundError`` if it is not there (a large one with ``size_bytes``: at the first read)."""
     # Imported here because pyarrow takes longer to load than a timeline takes to read.
     import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]  # noqa: PLC0415
 
+    if size_bytes is not None and size_bytes <= TAIL_BYTES:
+        return pa.BufferReader(storage.get(path))
     if isinstance(storage, LocalStorage):
         try:
             return pa.OSFile(storage.native_path(path), "rb")

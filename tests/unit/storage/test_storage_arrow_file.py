@@ -54,7 +54,7 @@ def test_small_file_is_one_request() -> None:
     assert [each.verb for each in storage.journal] == ["head", "get_range"]
     storage.reset()
     pq.ParquetFile(open_input(storage, "f", size_bytes=len(data))).read()
-    assert [each.verb for each in storage.journal] == ["get_range"]
+    assert [each.verb for each in storage.journal] == ["get"]
 
 
 def test_footer_of_a_large_file_is_one_request() -> None:
