@@ -37,6 +37,8 @@ from unit.services.service_tables import BUCKET, EXPIRED_S
 
 HISTORIES = 10_000 if IS_DEEP else 30
 STEPS = 12
+REGRESSIONS = (20263790,)
+"""Seeds that failed once."""
 KEYS = 10
 EXACT = {"hoodie.compaction.event.time.exact": "true"}
 Marks = dict[str, int | None]
@@ -267,6 +269,11 @@ def test_freshness_histories_claim_nothing_falsely() -> None:
     start = first_seed()
     for seed in range(start, start + HISTORIES):
         run(seed)
+
+
+@pytest.mark.parametrize("seed", REGRESSIONS)
+def test_freshness_histories_that_failed_once_are_right(seed: int) -> None:
+    run(seed)
 
 
 def run(seed: int) -> None:

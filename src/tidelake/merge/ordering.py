@@ -9,7 +9,7 @@ are integers to Hudi's readers); elsewhere Hudi cannot compare the two, and here
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pyarrow as pa
@@ -159,7 +159,7 @@ def _tuple_ordering(
     spread[fits] = np.arange(fits.sum())
     for position, (kind, was) in enumerate(zip(kinds, written, strict=True)):
         at = pa.array(np.arange(position, len(items), len(kinds)))
-        part, foreign = _field_ordering(lambda name, at=at: wrapper_field(items, name).take(at), len(at), kind, was)
+        part, foreign = _field_ordering(partial(_taken_field, items, at), len(at), kind, was)
         columns.append(part if fits.all() else part.take(pa.array(spread, mask=spread < 0)))
         unconditional[fits] |= np.asarray(part.is_null()) & foreign
     return columns, unconditional
@@ -170,6 +170,10 @@ def wrapper_field(wrappers: pa.StructArray, name: str) -> pa.Array:
     if wrappers.type.get_field_index(name) < 0:
         return pa.nulls(len(wrappers), pa.int32())
     return pc.struct_field(wrappers, name)
+
+
+def _taken_field(wrappers: pa.StructArray, at: pa.Array, name: str) -> pa.Array:
+    return wrapper_field(wrappers, name).take(at)
 
 
 def _as_comparable(column: pa.Array, name: str, kind: pa.DataType, was: pa.DataType) -> pa.Array:

@@ -354,3 +354,15 @@ def test_freshness_deletes_that_a_compaction_keeps_hold_nothing_back() -> None:
     report = world.open().freshness()
     assert report.ro.completion_ms == report.rt.completion_ms == at("10:04")
     check_stored(world)
+
+
+def test_freshness_of_a_delete_of_a_row_of_the_future_counts_when_its_time_has_come() -> None:
+    """No file of the commit is ahead, what it brought is: the commits after it must not take that for settled."""
+    world = EventWorld(table_type="COPY_ON_WRITE")
+    world.upsert((1, "09:00"), (3, "12:30"))
+    world.upsert((2, "09:30"))
+    world.open().delete([3])
+    world.clock.advance(3600)
+    assert world.open().freshness().rt.completion_ms == at("12:30")
+    world.open().upsert(events())
+    assert world.stored() == world.recomputed()
