@@ -37,7 +37,7 @@ from unit.services.service_tables import BUCKET, EXPIRED_S
 
 HISTORIES = 10_000 if IS_DEEP else 30
 STEPS = 12
-REGRESSIONS = (20263790,)
+REGRESSIONS = (20263790, 20270288)
 """Seeds that failed once."""
 KEYS = 10
 EXACT = {"hoodie.compaction.event.time.exact": "true"}
@@ -219,6 +219,7 @@ class Life:
         undone = any(
             (taker.completion_time or "~") > (newest.completion_time or "") for taker in source.timeline.takers
         )
+        undone |= any((old.completion_time or "") > (newest.completion_time or "") for old in source.reader.history)
         # What a commit ignored counts when its time has come.
         is_now = parse_instant(newest.completion_time or "", source.zone) >= self.world.clock.now_ms()
         if commit.is_ours(newest.requested_time) and not undone:

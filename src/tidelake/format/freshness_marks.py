@@ -47,6 +47,8 @@ class Memory:
     """The watermark of each input."""
     clocks: Mapping[str, ViewTimes] = field(default_factory=dict)
     """Of a table with several event times: what the last write that brought one of them brought of it."""
+    first: str = ""
+    """The first write of the active timeline then: while it is the first one, nothing was archived since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ class FreshnessMarks:
             "log_min": self.memory.log_min,
             "settled": self.memory.is_settled,
             "declared": dict(sorted(self.memory.declared.items())),
+            "first": self.memory.first,
         }
         if self.memory.clocks:
             memory["clocks"] = {name: [t.completion, t.freshness] for name, t in sorted(self.memory.clocks.items())}
@@ -93,7 +96,8 @@ def decode_freshness_marks(extra: Mapping[str, str | None] | None) -> FreshnessM
         low = memory["log_min"]
         declared = {str(name): int(time_ms) for name, time_ms in memory["declared"].items()}
         clocks = {str(name): ViewTimes(int(a), int(b)) for name, (a, b) in memory.get("clocks", {}).items()}
-        kept = Memory(None if low is None else int(low), memory["settled"] is True, declared, clocks)
+        first = str(memory.get("first") or "")
+        kept = Memory(None if low is None else int(low), memory["settled"] is True, declared, clocks, first)
         return FreshnessMarks(
             _times(found, "rt", ""),
             _times(found, "ro", ""),

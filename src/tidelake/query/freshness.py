@@ -17,10 +17,12 @@ the previous commit stored and the commit's own files it follows what a write ch
 
 from __future__ import annotations
 
+import heapq
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -153,7 +155,7 @@ def marks_of_commit(source: TableSource, now_ms: int, instant: str, commit: Comm
             step = replace(before.marks, rt=ViewTimes(), ro=ViewTimes())
             step = replace(step, memory=Memory(declared=_declared(before.declared, commit), clocks=before.clocks))
     _warn_of_late_data(source, before.marks.ro.completion, step.ro.completion)
-    return step.encode()
+    return replace(step, memory=replace(step.memory, first=source.timeline.first_active or "")).encode()
 
 
 def _warn_of_late_data(source: TableSource, before: int | None, after: int | None) -> None:
@@ -336,11 +338,8 @@ def _arrivals(source: TableSource, bound: int, pending: tuple[str, CommitMetadat
     """What writes brought, the last one first."""
     if pending is not None:
         yield _arrival(source, pending[0], "", pending[1], bound)
-    for instant in _by_completion(source):
-        commit = source.reader.commit(instant)
-        yield _arrival(source, instant.requested_time, instant.completion_time or "", commit, bound)
-    for requested, completion, commit in _archived(source):
-        yield _arrival(source, requested, completion, commit, bound)
+    for write in _writes(source):
+        yield _arrival(source, write.requested_time, write.completion_time, write.commit, bound)
 
 
 def _arrival(source: TableSource, requested: str, completion: str, commit: CommitMetadata, bound: int) -> Arrival:
@@ -418,9 +417,11 @@ def _follows(source: TableSource, before: _Before) -> bool:
 
 
 def _was_undone(source: TableSource, before: _Before) -> bool:
-    """Whether something was taken back, or is being, since the newest commit."""
+    """Whether something was taken back, or is being, since the newest commit; or another came, and is archived."""
     since = "" if before.newest is None else before.newest.completion_time or ""
-    return any(taker.completion_time is None or taker.completion_time > since for taker in source.timeline.takers)
+    if any(taker.completion_time is None or taker.completion_time > since for taker in source.timeline.takers):
+        return True
+    return before.newest is not None and _is_archived_since(source, before.newest)
 
 
 def _raised(marks: FreshnessMarks, before: FreshnessMarks) -> FreshnessMarks:
@@ -429,38 +430,31 @@ def _raised(marks: FreshnessMarks, before: FreshnessMarks) -> FreshnessMarks:
 
 def _before(source: TableSource, bound: int) -> _Before:
     """The newest marks, and the watermarks that were declared since."""
-    newest: Instant | None = None
-    passed: list[tuple[Instant, CommitMetadata]] = []
-    for instant in _by_completion(source):
-        commit = source.reader.commit(instant)
-        newest = newest or instant
-        marks = decode_freshness_marks(commit.extra_metadata) if commit.is_ours(instant.requested_time) else None
+    passed: list[_Write] = []
+    for write in _writes(source):
+        marks = _marks(write.requested_time, write.commit)
         if marks is not None:
-            return _since(source, marks, newest, passed, bound)
-        passed.append((instant, commit))
-    for requested, _, commit in _archived(source):
-        marks = decode_freshness_marks(commit.extra_metadata) if commit.is_ours(requested) else None
-        if marks is not None:
-            return replace(_since(source, marks, newest, passed, bound), is_newest_marked=False)
-    return replace(_since(source, FreshnessMarks(), newest, passed, bound), is_newest_marked=False)
+            return _since(source, marks, passed, bound)
+        passed.append(write)
+    return replace(_since(source, FreshnessMarks(), passed, bound), is_newest_marked=False)
 
 
 def _since(
     source: TableSource,
     marks: FreshnessMarks,
-    newest: Instant | None,
-    passed: list[tuple[Instant, CommitMetadata]],
+    passed: list[_Write],
     bound: int,
 ) -> _Before:
     """Marks with what the commits since, the newest first, declared and brought."""
-    declared = _declared(marks.memory.declared, *(commit for _, commit in passed))
+    declared = _declared(marks.memory.declared, *(write.commit for write in passed))
     clocks = marks.memory.clocks
     if passed and len(source.config.event_time_fields) > 1:
         arrivals = [
-            (_arrival(source, i.requested_time, i.completion_time or "", commit, bound), commit)
-            for i, commit in reversed(passed)
+            (_arrival(source, write.requested_time, write.completion_time, write.commit, bound), write.commit)
+            for write in reversed(passed)
         ]
         clocks = _clocks(source, clocks, arrivals, bound)
+    newest = next(iter(_by_completion(source)), None)
     return _Before(marks, newest, not passed, declared, clocks)
 
 
@@ -479,7 +473,43 @@ def _by_completion(source: TableSource) -> list[Instant]:
     return sorted(source.timeline.completed_writes, key=lambda i: i.completion_time or "", reverse=True)
 
 
-def _archived(source: TableSource) -> Iterator[tuple[str, str, CommitMetadata]]:
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """A write that is done."""
+
+    requested_time: str
+    completion_time: str
+    commit: CommitMetadata
+
+
+def _writes(source: TableSource) -> Iterator[_Write]:
+    """The writes that are done, the last completion first. Archived ones are read only when it is their turn."""
+    active = _by_completion(source)
+    done = (_Write(i.requested_time, i.completion_time or "", source.reader.commit(i)) for i in active)
+    if active and _is_archived_since(source, active[0]):
+        yield from heapq.merge(done, _archived(source), key=lambda write: write.completion_time, reverse=True)
+    else:
+        yield from chain(done, _archived(source))
+
+
+def _is_archived_since(source: TableSource, newest: Instant) -> bool:
+    """Whether something archived completed after the newest write of the active timeline.
+
+    The timeline is archived by the times of requests: a compaction that took long, or whose instant lies back, may be gone
+    from it while writes that completed before are there.
+    """
+    marks = _marks(newest.requested_time, source.reader.commit(newest))
+    if marks is not None and marks.memory.first and marks.memory.first == source.timeline.first_active:
+        return False
+    return any((old.completion_time or "") > (newest.completion_time or "") for old in source.reader.history)
+
+
+def _marks(requested_time: str, commit: CommitMetadata) -> FreshnessMarks | None:
+    """What a commit of ours stored."""
+    return decode_freshness_marks(commit.extra_metadata) if commit.is_ours(requested_time) else None
+
+
+def _archived(source: TableSource) -> Iterator[_Write]:
     """Archived writes, the last completion first."""
     if not source.reader.history:
         return
@@ -488,4 +518,4 @@ def _archived(source: TableSource) -> Iterator[tuple[str, str, CommitMetadata]]:
         action = COMPLETES_AS.get(old.action, old.action)
         if action in WRITE_ACTIONS and old.metadata:
             kind = ReplaceCommitMetadata if action == "replacecommit" else CommitMetadata
-            yield old.requested_time, old.completion_time or "", decode_record(kind, old.metadata)
+            yield _Write(old.requested_time, old.completion_time or "", decode_record(kind, old.metadata))

@@ -14,7 +14,7 @@ from tidelake.filegroup.state_store import STATE_DIR
 from tidelake.query import TableSource
 from tidelake.storage import FaultyStorage, SimulatedCrash
 from unit.observe.event_tables import DAY_MS, EventWorld, at, events
-from unit.services.hand_made import SYNC
+from unit.services.hand_made import SYNC, archive
 
 D0, D1 = "day=d0", "day=d1"
 
@@ -366,3 +366,21 @@ def test_freshness_of_a_delete_of_a_row_of_the_future_counts_when_its_time_has_c
     assert world.open().freshness().rt.completion_ms == at("12:30")
     world.open().upsert(events())
     assert world.stored() == world.recomputed()
+
+
+def test_freshness_after_a_compaction_that_ended_last_and_is_archived_already() -> None:
+    """The timeline is archived by requests: what is left is older than what is known, and no longer what counts."""
+    world = EventWorld()
+    first = world.upsert((0, "07:00"))
+    second = world.upsert((0, "08:00"))
+    plan = world.open().schedule_compaction()
+    assert plan is not None
+    world.upsert((1, "09:00"))
+    world.open().run_compaction(plan)
+    done = world.stored()
+    assert done["tidelake.ro.completion"] == at("09:00")
+    archive(world, [first, second, plan])  # type: ignore[arg-type]
+    report = world.open().freshness()
+    assert report.ro.completion_ms == report.ro.completion_hwm_ms == at("09:00")
+    world.upsert((3, "09:30"))
+    check_stored(world)
