@@ -93,6 +93,8 @@ from tidelake.config.service_options import (
     SERVICE_OPTIONS,
     checked_service_options,
     is_service_option,
+    name_list_text,
+    service_options,
 )
 from tidelake.config.table_config import (
     BUCKET_COUNT,
@@ -117,7 +119,7 @@ from tidelake.config.table_options import (
     SMALL_FILE_BYTES,
     TABLE_OPTIONS,
 )
-from tidelake.config.write_options import WRITE_OPTIONS, LockOptions, WriterOptions, writer_options
+from tidelake.config.write_options import WRITE_OPTIONS, LockOptions, WriterOptions, is_writer_option, writer_options
 
 __all__ = [
     "ALL",
@@ -220,9 +222,12 @@ __all__ = [
     "is_clock_option",
     "is_enabled",
     "is_service_option",
+    "is_writer_option",
+    "name_list_text",
     "parse_table_config",
     "read_options",
     "refuse_other_rules",
     "refuse_unfit_exact",
+    "service_options",
     "writer_options",
 ]

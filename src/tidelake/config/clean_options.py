@@ -127,6 +127,8 @@ class CleanOptions:
 
 def clean_options(options: Mapping[str, str], policy: str | None = None, retain: int | None = None) -> CleanOptions:
     """The options of a clean, checked; ``policy`` and ``retain`` are a caller's own."""
+    if policy is not None and not isinstance(policy, str):
+        raise OptionError(f"policy is {policy!r} and not a name", value=policy)
     chosen = CLEAN_POLICY.of({CLEAN_POLICY.key: policy} if policy is not None else options)
     counted = _RETAINED[chosen]
     if retain is not None and (isinstance(retain, bool) or not isinstance(retain, int)):

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from numbers import Real
 from os import PathLike
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from tidelake.errors import OptionError
 
@@ -22,6 +22,16 @@ OptionValue = str | bool | int | float
 """What an option may be given as; it is kept as text."""
 _DURATION = re.compile(r"(\d{1,15})\s*(ms|s|m|min|h|d)?", re.ASCII)
 _UNIT_MS = {"ms": 1, "s": 1_000, None: 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class _Named(Protocol):
+    """What has a name and others that stand for it."""
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def aliases(self) -> tuple[str, ...]: ...
 
 
 class UnknownOptionWarning(UserWarning):
@@ -52,6 +62,11 @@ class Option(Generic[T]):
             return self.parse(text)
         except ValueError as error:
             raise OptionError(f"option {key} is {text!r}: {error}", value=text) from None
+
+
+def own_names(options: Iterable[_Named]) -> dict[str, str]:
+    """The options' keys by every name that they may be given by, in small letters."""
+    return {name.lower(): option.key for option in options for name in (*option.aliases, option.key)}
 
 
 def given_options(options: object) -> dict[str, str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from tidelake._limits import GIB, MIB
 from tidelake.config.clean_options import CLEAN_OPTIONS
 from tidelake.config.event_time_options import EVENT_TIME_OPTIONS
-from tidelake.config.options import Option, UnknownOptionWarning, choice, true_or_false
+from tidelake.config.options import Option, UnknownOptionWarning, choice, own_names, true_or_false
 from tidelake.config.write_options import at_least
 
 
@@ -21,8 +21,19 @@ def _pattern(text: str) -> str:
     return text
 
 
+_NAME = re.compile(r"(?:\\.?|[^,\\])+", re.DOTALL)
+_BLANKS = re.compile(r"^\s+|(?<!\\)\s+$")
+
+
 def _name_list(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+    """Names with commas between; after a backslash any sign, a comma or blank too, is a part of a name."""
+    names = (_BLANKS.sub("", part) for part in _NAME.findall(text))
+    return tuple(re.sub(r"\\(.?)", r"\1", name, flags=re.DOTALL) for name in names if name)
+
+
+def name_list_text(names: Iterable[str]) -> str:
+    """Names, which may have commas and blanks, as the text of an option; one that is empty comes last."""
+    return ",".join(re.sub(r"([,\\\s])", r"\\\1", name) or "\\" for name in sorted(names, reverse=True))
 
 
 INCREMENTAL_SERVICES: Option[bool] = Option(
@@ -71,12 +82,12 @@ COMPACTION_DAYS: Option[int] = Option(
 COMPACTION_REGEX: Option[str] = Option(
     "hoodie.compaction.partition.path.regex", "service", ".*", "Which partitions partition_regex takes.", _pattern
 )
-COMPACTION_PARTITIONS: Option[str] = Option(
+COMPACTION_PARTITIONS: Option[tuple[str, ...]] = Option(
     "hoodie.compaction.plan.partitions",
     "service",
-    "",
-    "The partitions that the strategy partitions takes, by commas.",
-    str,
+    (),
+    "The partitions that the strategy partitions takes, with commas between; a comma of a path stands after a backslash.",
+    _name_list,
 )
 COMPACT_INLINE: Option[bool] = Option(
     "hoodie.compact.inline",
@@ -188,7 +199,7 @@ CLUSTERING_PARTITIONS: Option[tuple[str, ...]] = Option(
     "hoodie.clustering.plan.strategy.partition.selected",
     "service",
     (),
-    "The partitions that selected_partitions takes, with commas between.",
+    "The partitions that selected_partitions takes, with commas between; a comma of a path stands after a backslash.",
     _name_list,
 )
 CLUSTERING_FIRST: Option[str] = Option(
@@ -286,9 +297,22 @@ SERVICE_OPTIONS: tuple[Option[bool] | Option[str] | Option[int] | Option[tuple[s
 )
 
 
+_OWN_NAMES = own_names(SERVICE_OPTIONS)
+
+
 def is_service_option(key: str) -> bool:
     """Whether an option is one of a table service."""
-    return any(key in (option.key, *option.aliases) for option in SERVICE_OPTIONS)
+    return key.lower() in _OWN_NAMES
+
+
+def service_options(*layers: Mapping[str, str]) -> dict[str, str]:
+    """Options of several places, the last ones count; whatever they are called there, under their own names."""
+    merged: dict[str, str] = {}
+    for layer in layers:
+        named = [(_OWN_NAMES.get(key.lower(), key), key) for key in layer]
+        # What has its own name counts more than an alias beside it.
+        merged |= {own: layer[key] for own, key in sorted(named, key=lambda pair: pair[0].lower() == pair[1].lower())}
+    return merged
 
 
 def checked_service_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -296,6 +320,6 @@ def checked_service_options(options: Mapping[str, str]) -> dict[str, str]:
     for option in SERVICE_OPTIONS:
         option.of(options)
     for key in options:
-        if key.startswith("hoodie.") and not is_service_option(key):
+        if key.lower().startswith("hoodie.") and not is_service_option(key):
             warnings.warn(f"option {key} is none of a table service and is ignored", UnknownOptionWarning, stacklevel=5)
     return dict(options)

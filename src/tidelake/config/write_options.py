@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tidelake.config.options import Option, UnknownOptionWarning, choice
+from tidelake.config.options import Option, UnknownOptionWarning, choice, own_names
 from tidelake.errors import OptionError
 
 
@@ -134,12 +134,19 @@ class WriterOptions:
         return self.heartbeat_ms * self.tolerable_misses
 
 
+_OWN_NAMES = own_names(WRITE_OPTIONS)
+
+
+def is_writer_option(key: str) -> bool:
+    """Whether an option is one of a writer."""
+    return key.lower() in _OWN_NAMES
+
+
 def writer_options(options: Mapping[str, str]) -> WriterOptions:
     """The options of a writer, checked."""
-    known = {key for option in WRITE_OPTIONS for key in (option.key, *option.aliases)}
     for key in options:
-        if key not in known:
-            if not key.startswith("hoodie."):
+        if not is_writer_option(key):
+            if not key.lower().startswith("hoodie."):
                 raise OptionError(f"option {key} is not known", value=key)
             warnings.warn(f"option {key} has no meaning here and is ignored", UnknownOptionWarning, stacklevel=3)
     lock = LockOptions(

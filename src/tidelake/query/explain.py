@@ -106,6 +106,10 @@ def _key_text(source: TableSource, schema: pa.Schema, key: object) -> str:
         raise InvalidError(
             f"the key has the columns {', '.join(fields)}", value=key, hint="give a mapping of all of them"
         )
+    for name, value in given.items():
+        # Arrow would cut it.
+        if isinstance(value, float) and pa.types.is_integer(schema.field(name).type) and not value.is_integer():
+            raise InvalidError(f"{value!r} is no value of the key's column {name!r}", value=value)
     try:
         row = pa.table({name: pa.array([given[name]], schema.field(name).type) for name in fields})
     except (pa.ArrowException, TypeError) as error:

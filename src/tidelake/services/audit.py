@@ -98,6 +98,6 @@ def _audit_one(
         write_cursor(
             source.storage,
             kind.name,
-            Cursor(window.last_times, max(times, default="0"), frozenset(carry), planner.layout),
+            Cursor(window.last_times, max(times, default="0"), frozenset(carry), planner.layout, planner.terms),
         )
     return lost, len(working)

@@ -27,10 +27,14 @@ class Cursor:
     carry: frozenset[str]
     layout: str = ""
     """Of a clustering: the order in which it would have sorted."""
+    terms: str = ""
+    """The sizes by which it judged."""
 
     def encode(self) -> bytes:
         """The cursor's bytes."""
         fields = {"last": self.last, "upto": self.upto, "carry": sorted(self.carry), "layout": self.layout}
+        if self.terms:
+            fields["terms"] = self.terms
         return json.dumps(fields, separators=(",", ":")).encode()
 
 
@@ -39,7 +43,8 @@ def read_cursor(storage: Storage, service: str) -> Cursor | None:
     try:
         fields = json.loads(storage.get(f"{CURSOR_DIR}/{service}"))
         last = None if fields["last"] is None else (str(fields["last"][0]), str(fields["last"][1]))
-        return Cursor(last, str(fields["upto"]), frozenset(map(str, fields["carry"])), str(fields.get("layout", "")))
+        carry = frozenset(map(str, fields["carry"]))
+        return Cursor(last, str(fields["upto"]), carry, str(fields.get("layout", "")), str(fields.get("terms", "")))
     except NotFoundError:
         return None
     except (ValueError, KeyError, TypeError, IndexError):

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tidelake.config import CLUSTERING_ORDER, CLUSTERING_SORT_COLUMNS
+from tidelake.config import (
+    CLUSTERING_GROUP_BYTES,
+    CLUSTERING_ORDER,
+    CLUSTERING_SMALL_BYTES,
+    CLUSTERING_SORT_COLUMNS,
+    CLUSTERING_TARGET_BYTES,
+)
 from tidelake.errors import CorruptError, NotFoundError, TidelakeError
 from tidelake.format.avro_record import AvroRecord, decode_record
 from tidelake.format.plans import CompactionPlan, RequestedReplaceMetadata
@@ -16,6 +22,7 @@ from tidelake.timeline import Instant
 MARK = "tidelake.planner"
 """A key in the extra metadata of plans of ours: they record every partition that they leave work in."""
 SOURCE = "tidelake.partition.source"
+CLUSTERING_SIZES = (CLUSTERING_SMALL_BYTES, CLUSTERING_TARGET_BYTES, CLUSTERING_GROUP_BYTES)
 
 Groups = frozenset[tuple[str, str]]
 P = TypeVar("P", bound=AvroRecord)
@@ -32,6 +39,8 @@ class PlanFacts:
     """Of a clustering: how it sorts, and by what; empty if it does not."""
     is_incremental: bool = False
     """Whether it looked only at what changed."""
+    terms: str = ""
+    """Of a clustering of ours: the sizes by which it judged what is work; empty if it does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +80,14 @@ def _clustering_facts(data: bytes) -> PlanFacts | None:
     params = (plan.strategy.strategy_params if plan.strategy else None) or {}
     layout = layout_text(CLUSTERING_SORT_COLUMNS.of(params), CLUSTERING_ORDER.of(params))
     extra = plan.extra_metadata or {}
-    return PlanFacts(groups, missing, MARK in extra, layout, extra.get(SOURCE) == "incremental")
+    is_told = all(option.key in params for option in CLUSTERING_SIZES)
+    terms = sizes_text(params) if is_told else ""
+    return PlanFacts(groups, missing, MARK in extra, layout, extra.get(SOURCE) == "incremental", terms)
+
+
+def sizes_text(options: Mapping[str, str]) -> str:
+    """A name for the sizes by which a clustering judges."""
+    return "/".join(str(option.of(options)) for option in CLUSTERING_SIZES)
 
 
 def layout_text(columns: Sequence[str], order: str) -> str:

@@ -67,13 +67,19 @@ class ServicePlanner(ABC):
         """The order that the service brings rows into, if it does: in another one than the last, all is looked at."""
         return ""
 
+    @property
+    def terms(self) -> str:
+        """By what else the service judges what is work: by other terms than the last ones, all is looked at, too."""
+        return ""
+
     def window(self, source: TableSource) -> Window:
         """What a pass has to look at."""
         finder = WindowFinder(source.storage, source.config, source.timeline, source.reader, self.kind)
         wanted = INCREMENTAL_SERVICES.of(self.config.options) and is_incremental(self.strategy)
         cursor = read_cursor(source.storage, self.kind.name)
         window = finder.find(cursor, incremental=wanted)
-        if self.layout and self.layout != _layout_before(window, cursor):
+        layout, terms = _before(window, cursor)
+        if (self.layout and self.layout != layout) or (terms and self.terms != terms):
             return replace(window, source=FULL, partitions=None, left=None)
         return window
 
@@ -128,7 +134,9 @@ class ServicePlanner(ABC):
         times = [i.completion_time for i in source.timeline.instants if i.completion_time]
         upto = max(times, default="0")
         carry = frozenset(outcome.left)
-        write_cursor(source.storage, self.kind.name, Cursor(outcome.window.last_times, upto, carry, self.layout))
+        write_cursor(
+            source.storage, self.kind.name, Cursor(outcome.window.last_times, upto, carry, self.layout, self.terms)
+        )
 
     def _slices(self, source: TableSource, window: Window, left: dict[str, str]) -> Iterator[FileSlice]:
         """The latest slices of the partitions that the strategy lets through; the others are noted as left."""
@@ -157,7 +165,9 @@ class ServicePlanner(ABC):
         return dict.fromkeys(process)
 
 
-def _layout_before(window: Window, cursor: Cursor | None) -> str:
+def _before(window: Window, cursor: Cursor | None) -> tuple[str, str]:
+    """The layout and the terms of the last pass; empty terms if it does not say."""
     if cursor is not None and cursor.last == window.last_times:
-        return cursor.layout
-    return window.last.facts.layout if window.last is not None and window.last.facts is not None else ""
+        return cursor.layout, cursor.terms
+    facts = window.last.facts if window.last is not None else None
+    return ("", "") if facts is None else (facts.layout, facts.terms)

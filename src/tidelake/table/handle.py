@@ -68,18 +68,18 @@ class TableHandle:
 
 def positive(limit: int | None) -> int | None:
     """A limit of a listing; None is none."""
-    if limit is not None and limit < 1:
-        raise InvalidError(f"the limit is {limit} and must be 1 or more", value=limit)
+    if limit is not None and (not isinstance(limit, int) or limit < 1):
+        raise InvalidError(f"the limit is {limit!r} and must be 1 or more", value=limit)
     return limit
 
 
-def names_of(value: object, role: str) -> tuple[str, ...]:
-    """One name, or several, or None for none; ``role`` is what the caller calls them."""
+def names_of(value: object, role: str, what: str = "columns") -> tuple[str, ...]:
+    """One name, or several, or None for none; ``role`` is what the caller calls them, ``what`` they are names of."""
     if value is None:
         return ()
     names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else None
     if names is None or not all(isinstance(name, str) for name in names):
-        raise InvalidError(f"{role} is {value!r}, not a name or names of columns", value=value)
+        raise InvalidError(f"{role} is {value!r}, not a name or names of {what}", value=value)
     return names
 
 

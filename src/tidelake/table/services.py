@@ -22,9 +22,12 @@ from tidelake.config import (
     checked_service_options,
     clean_options,
     given_options,
+    name_list_text,
+    service_options,
 )
 from tidelake.engine import LocalRunner, TaskRunner
 from tidelake.errors import InvalidError
+from tidelake.format.names import parse_timeline_name
 from tidelake.query import PointInTime
 from tidelake.services.audit import AuditReport, audit_table
 from tidelake.services.clean import Cleaner, CleanResult, CleanRun, clean, cleans_of
@@ -69,6 +72,13 @@ def _instant_or_ms(threshold: PointInTime | int) -> str:
     return str(threshold)
 
 
+def _plan_instant(instant: object) -> str | None:
+    """The instant that names a plan; None is whichever waits."""
+    if instant is None or parse_timeline_name(f"{instant}.compaction.requested") is not None:
+        return None if instant is None else str(instant)
+    raise InvalidError(f"{instant!r} is no instant of a plan", value=instant, hint="such as 20260131093000000")
+
+
 class TableServices(TableHandle):
     """The verbs that keep a table in shape. Each hands on to the module that knows."""
 
@@ -96,6 +106,9 @@ class TableServices(TableHandle):
     def savepoint(self, instant: str | None = None, user: str = "", comment: str = "") -> Savepoint:
         """Keep the state as of a completed write, by default the last one: its files stay, and it can be restored."""
         chosen = None if instant is None else str(instant)
+        for role, text in (("user", user), ("comment", comment)):
+            if not isinstance(text, str):
+                raise InvalidError(f"{role} is {text!r} and not a text", value=text)
         return make_savepoint(*self._parts, chosen, user, comment, self._options, self._lock())
 
     def savepoints(self) -> tuple[Savepoint, ...]:
@@ -173,7 +186,7 @@ class TableServices(TableHandle):
     def run_compaction(self, instant: str | None = None) -> Commit | None:
         """Carry out a plan: that of an instant, or the oldest one that nobody is at; None if none waits."""
         with progress(f"compaction of {self.name}"):
-            return run_compaction(self._service_call(None), instant)
+            return run_compaction(self._service_call(None), _plan_instant(instant))
 
     @overload
     def cluster(
@@ -242,7 +255,7 @@ class TableServices(TableHandle):
     def run_clustering(self, instant: str | None = None) -> Commit | None:
         """Carry out a plan: that of an instant, or the oldest one that nobody is at; None if none waits."""
         with progress(f"clustering of {self.name}"):
-            return run_clustering(self._service_call(None), instant)
+            return run_clustering(self._service_call(None), _plan_instant(instant))
 
     def clusterings(self, limit: int | None = 20) -> tuple[RunSummary, ...]:
         """The clustering plans on the timeline, newest first, and how far each is; None for all."""
@@ -250,7 +263,7 @@ class TableServices(TableHandle):
 
     def withdraw_clustering(self, instant: str) -> None:
         """Take a pending plan off the timeline, so that writers may change its file groups; its executor, if any, fails."""
-        withdraw(self._service_call(None), CLUSTERING, str(instant))
+        withdraw(self._service_call(None), CLUSTERING, _plan_instant(str(instant)) or "")
 
     def _clustering_call(
         self,
@@ -309,17 +322,18 @@ class TableServices(TableHandle):
     ) -> ServiceCall:
         given = checked_service_options(given_options(options))
         named = named or _COMPACTION
+        strategies = [] if strategy is None else list(names_of(strategy, "strategy", "strategies"))
         if partitions is not None:
-            given[named.partitions_key] = ",".join(paths_of(partitions))
-            strategy = named.partitions_strategy if strategy is None else strategy
-        if strategy is not None:
-            given[named.strategy_key] = strategy if isinstance(strategy, str) else "+".join(strategy)
+            given[named.partitions_key] = name_list_text(paths_of(partitions))
+            strategies.insert(0, named.partitions_strategy)
+        if strategies:
+            given[named.strategy_key] = "+".join(strategies)
         return ServiceCall(
             self._source.storage,
             self._clock,
             self._file_options(),
             self._options,
-            {**self._source.config.properties, **self._service_options, **given},
+            service_options(self._source.config.properties, self._service_options, given),
             self._runner(),
         )
 

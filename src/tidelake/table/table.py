@@ -13,11 +13,10 @@ import pyarrow as pa
 from tidelake._clock import Clock, SystemClock
 from tidelake._progress import progress
 from tidelake.config import (
-    SERVICE_OPTIONS,
-    WRITE_OPTIONS,
     OptionValue,
     given_options,
     is_service_option,
+    is_writer_option,
     refuse_other_rules,
     writer_options,
 )
@@ -122,7 +121,9 @@ class Table(TableFreshness):
             raise InvalidError("columns is a list of names, not a text", value=columns, hint=f"columns=[{columns!r}]")
         source = self._refreshed()
         point = source.point(as_of, as_of_completion)
-        wanted = None if columns is None else tuple(columns)
+        wanted = None if columns is None else names_of(columns, "columns")
+        if filter is not None and not isinstance(filter, str):
+            raise InvalidError(f"filter is a SQL condition, not {filter!r}", value=filter)
         return Scan(source, ScanRequest(wanted, filter, point, mode, as_of_event_time), self._spark)
 
     def insert(
@@ -367,9 +368,9 @@ def create_table(
     ``partition_by={"at": "yyyy/MM/dd"}`` makes partitions of a time by a date format, as Apache Hudi's timestamp key
     generator does.
     """
-    handles = {option.key for option in WRITE_OPTIONS} | {option.key for option in SERVICE_OPTIONS}
     partitions = names_of(partition_by, "partition_by")
     where, given = path_text(path), {**_time_format(partition_by), **given_options(options)}
+    own = {key: value for key, value in given.items() if is_service_option(key) or is_writer_option(key)}
     ticking = clock or SystemClock()
     opened = storage if storage is not None else open_storage(where, storage_options, ticking)
     create(
@@ -381,11 +382,10 @@ def create_table(
         table_type=table_type,
         ordering_fields=names_of(ordering_fields, "ordering_fields"),
         event_time_field=event_time_field,
-        options={key: value for key, value in given.items() if key not in handles},
+        options={key: value for key, value in given.items() if key not in own},
     )
     begin_cursors(opened)
     begin_mark(opened)
-    own = {key: value for key, value in given.items() if key in handles}
     return open_table(path, spark, options=own, storage=opened, clock=ticking)
 
 

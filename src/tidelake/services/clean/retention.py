@@ -70,11 +70,11 @@ def retention(
     if consumed is not None:
         limits.append(consumed)
     if options.min_age_s:
-        limits.append(format_instant(now_ms - options.min_age_s * 1000, zone))
+        limits.append(format_instant(max(0, now_ms - options.min_age_s * 1000), zone))
     if options.policy == KEEP_COMMITS:
         limits.append(_completion(writes[-options.retain]))
     elif options.policy == KEEP_HOURS:
-        limits.append(format_instant(now_ms - options.retain * _HOUR_MS, zone))
+        limits.append(format_instant(max(0, now_ms - options.retain * _HOUR_MS), zone))
     completion = min(limits)
     if options.policy == KEEP_VERSIONS:
         return Retention(END, completion, options.retain)

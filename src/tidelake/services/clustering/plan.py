@@ -38,7 +38,7 @@ from tidelake.format.plans import (
     SliceInfo,
 )
 from tidelake.query import TableSource
-from tidelake.services.kinds import CLUSTERING, MARK, SOURCE, layout_text
+from tidelake.services.kinds import CLUSTERING, CLUSTERING_SIZES, MARK, SOURCE, layout_text, sizes_text
 from tidelake.services.planner import Outcome, ServicePlanner
 from tidelake.services.strategy import Candidate, ServiceConfig
 from tidelake.storage import Storage
@@ -101,6 +101,11 @@ class ClusteringPlanner(ServicePlanner):
     def layout(self) -> str:
         """The order asked for."""
         return self.wanted.name
+
+    @property
+    def terms(self) -> str:
+        """The sizes that the options say."""
+        return sizes_text(self.config.options)
 
     def work_in(self, source: TableSource, slices: Sequence[FileSlice]) -> Sequence[Candidate]:
         """The slices of groups that are work."""
@@ -173,7 +178,7 @@ class ClusteringPlanner(ServicePlanner):
 def encode_plan(storage: Storage, planner: ClusteringPlanner, outcome: Outcome, strategy: str) -> bytes:
     """The plan as the timeline keeps it, so that Apache Hudi can carry it out too."""
     layout = planner.wanted
-    params = {"hoodie.clustering.plan.strategy.target.file.max.bytes": str(layout.target_bytes)}
+    params = {option.key: str(option.of(planner.config.options)) for option in CLUSTERING_SIZES}
     if layout.columns:
         params |= {CLUSTERING_SORT_COLUMNS.key: ",".join(layout.columns), CLUSTERING_ORDER.key: layout.order}
     plan = ClusteringPlan(

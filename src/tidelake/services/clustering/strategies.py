@@ -60,7 +60,7 @@ class SelectedPartitions(ServiceStrategy, IncrementalPartitionAwareStrategy):
         first, last = CLUSTERING_FIRST.of(config.options), CLUSTERING_LAST.of(config.options)
 
         def is_meant(path: str) -> bool:
-            if named:
+            if named or not (first or last):
                 return path in named
             return path >= first and (not last or path <= last)
 

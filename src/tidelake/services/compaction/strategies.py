@@ -105,7 +105,7 @@ class Partitions(ServiceStrategy, IncrementalPartitionAwareStrategy):
         self, config: ServiceConfig, partitions: Sequence[str]
     ) -> tuple[Sequence[str], Sequence[str]]:
         """Those named that have work."""
-        named = {path.strip() for path in COMPACTION_PARTITIONS.of(config.options).split(",")}
+        named = set(COMPACTION_PARTITIONS.of(config.options))
         return [p for p in partitions if p in named], [p for p in partitions if p not in named]
 
 
