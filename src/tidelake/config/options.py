@@ -21,6 +21,7 @@ T = TypeVar("T")
 OptionValue = str | bool | int | float
 """What an option may be given as; it is kept as text."""
 _DURATION = re.compile(r"(\d{1,15})\s*(ms|s|m|min|h|d)?", re.ASCII)
+_LONGEST_DAYS = 100 * 365
 _UNIT_MS = {"ms": 1, "s": 1_000, None: 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -114,7 +115,10 @@ def duration_ms(text: str) -> int:
     found = _DURATION.fullmatch(text.strip().lower())
     if found is None:
         raise ValueError("it must be a duration such as 90s, 10m, 1h or 2d")
-    return int(found[1]) * _UNIT_MS[found[2]]
+    length_ms = int(found[1]) * _UNIT_MS[found[2]]
+    if length_ms > _LONGEST_DAYS * _UNIT_MS["d"]:
+        raise ValueError(f"it must be at most {_LONGEST_DAYS}d")
+    return length_ms
 
 
 def words(text: str) -> tuple[str, ...]:

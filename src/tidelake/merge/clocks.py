@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidelake.config import PER_GROUP, Clocks
-from tidelake.errors import InternalError, InvalidError
+from tidelake.errors import InternalError, InvalidError, TidelakeError
 from tidelake.merge.arrays import Mask, Places
 from tidelake.merge.base_merge import OUTPUT_ROWS, KeyLookup, take_rows
 from tidelake.merge.clock_rules import NONE, REASONS, Verdict, Versions, resolve_all, resolve_groups
@@ -347,7 +347,14 @@ class _Work:
         incoming = self._source[self._source >= self._held]
         deleted = pa.array(self._entries["kind"].to_numpy()[incoming - self._held] != DATA)
         given = plain.take(pa.array(incoming)).append_column(IS_DELETE, deleted)
-        result = self._checked(self._spec.merger().merge(plain.slice(0, self._held), given), plain)
+        try:
+            merged = self._spec.merger().merge(plain.slice(0, self._held), given)
+        except TidelakeError:
+            raise
+        except Exception as error:  # it is a user's: whatever it raises is told with its name
+            name = self._clocks.merger
+            raise InvalidError(f"the merger {name!r} failed: {type(error).__name__}: {error}", value=name) from error
+        result = self._checked(merged, plain)
         keys = pl.DataFrame({"key": pl.Series(plain.column(RECORD_KEY), dtype=pl.String)}).with_row_index("row")
         newest = keys.unique("key", keep="last")
         wanted = pl.DataFrame({"key": pl.Series(result.column(RECORD_KEY), dtype=pl.String)})

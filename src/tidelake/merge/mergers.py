@@ -33,7 +33,7 @@ def register_merger(name: str, cls: M) -> M:
     """Make a merger known by a name, which tables may then hold (``hoodie.eventime.latest.verification.merger``)."""
     if not (isinstance(cls, type) and callable(getattr(cls, "merge", None))):
         raise InvalidError(f"{cls!r} is no class with a method merge(stored, incoming)", value=name)
-    if not name or name != name.strip():
+    if not isinstance(name, str) or not name or name != name.strip():
         raise InvalidError(f"{name!r} cannot name a merger", value=name)
     _KNOWN[name] = cls
     return cls

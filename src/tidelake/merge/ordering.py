@@ -32,6 +32,8 @@ WRAPPERS_OF: dict[str, tuple[str, ...]] = {
     "decimal": ("decimal",),
 }
 
+_NUMBERS = frozenset({"int32", "int64", "float", "double"})
+
 
 @cache
 def type_family(kind: pa.DataType) -> str:
@@ -114,7 +116,7 @@ def delete_ordering(
 
     Unconditional is a delete without a value, with Hudi's default (int 0), or with a value of another class than the
     column's, which Apache Hudi does not compare. ``written`` are the columns' types as they were when the block was
-    written: the numbers of a timestamp are of its unit then.
+    written: the numbers of a timestamp are of its unit then, and those of a column that was widened of its old class.
     """
     if len(kinds) != 1:
         return _tuple_ordering(wrappers, kinds, written or kinds)
@@ -129,18 +131,28 @@ def _field_ordering(
     """The values of one ordering field, by the wrappers that they may be in."""
     unconditional = np.ones(count, dtype=np.bool_)
     values = pa.nulls(count, comparable_type(kind))
-    for name in WRAPPERS_OF[type_family(kind)]:
+    own = WRAPPERS_OF[type_family(kind)]
+    # A column that was widened since has deletes of the type that it had.
+    older = WRAPPERS_OF[type_family(was)] if {type_family(kind), type_family(was)} <= _NUMBERS else ()
+    for name in dict.fromkeys((*own, *older)):
         column = wrapped(name)
         if column.null_count == count:
             continue
         filled = np.asarray(column.is_valid())
-        fresh = _as_comparable(column, name, kind, was)
+        fresh = _as_comparable(column, name, kind, was) if name in own else comparable(_widened(column, kind), kind)
         values = pc.if_else(pa.array(filled), fresh, values) if column.null_count else fresh
         unconditional &= ~filled
     ints = wrapped("int")
     if ints.null_count < count:
         unconditional |= np.asarray(pc.fill_null(pc.equal(ints, 0), False))
     return values, unconditional
+
+
+def _widened(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Numbers as rows of their age are read: a float by way of text, so that 0.1 stays 0.1."""
+    if pa.types.is_float32(column.type) and pa.types.is_float64(kind):
+        return pc.cast(pc.cast(column, pa.string()), kind)
+    return pc.cast(column, kind, safe=False)
 
 
 def _tuple_ordering(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import urllib.error
+import urllib.parse
 import urllib.request
 from contextlib import suppress
 from dataclasses import dataclass
@@ -74,6 +75,9 @@ def send_signal(source: TableSource, clock: Clock, signal: Signal) -> bool:
 
 def _refuse(source: TableSource, signal: Signal) -> None:
     refuse_no_event_time(source)
+    for role in ("partition", "marker", "webhook"):
+        if not isinstance(getattr(signal, role), str | None):
+            raise InvalidError(f"{role} is {getattr(signal, role)!r} and not a text", value=getattr(signal, role))
     if (signal.marker is None) == (signal.webhook is None):
         raise InvalidError("a signal is a marker or a webhook, and one of them")
     if signal.partition is not None:
@@ -83,8 +87,16 @@ def _refuse(source: TableSource, signal: Signal) -> None:
             f"the marker {signal.marker!r} must be a name that begins with _, so that readers pass over it",
             value=signal.marker,
         )
-    if signal.webhook is not None and not signal.webhook.startswith(("http://", "https://")):
+    if signal.webhook is not None and not _is_url(signal.webhook):
         raise InvalidError("a webhook is an http or https URL", value=signal.webhook)
+
+
+def _is_url(text: str) -> bool:
+    try:
+        found = urllib.parse.urlsplit(text)
+        return found.scheme in ("http", "https") and bool(found.hostname) and (found.port or 1) > 0
+    except ValueError:
+        return False
 
 
 def _is_sent(storage: Storage, record: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from tidelake._clock import Clock
@@ -35,6 +36,8 @@ def wait_complete(
     load: Callable[[], TableSource], clock: Clock, time_ms: int, view: str, timeout_s: float
 ) -> FreshnessReport:
     """Look until the view holds all data before the time; at once if it does already."""
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)) or math.isnan(timeout_s):
+        raise InvalidError(f"timeout_s is {timeout_s!r} and not a number of seconds", value=timeout_s)
     refuse_no_event_time(load())
     began_s, pause_s = clock.monotonic_s(), _FIRST_PAUSE_S
     while True:

@@ -483,13 +483,21 @@ class _Write:
 
 
 def _writes(source: TableSource) -> Iterator[_Write]:
-    """The writes that are done, the last completion first. Archived ones are read only when it is their turn."""
+    """The writes that are done, the last completion first. The history is read only when it may be its turn."""
     active = _by_completion(source)
-    done = (_Write(i.requested_time, i.completion_time or "", source.reader.commit(i)) for i in active)
-    if active and _is_archived_since(source, active[0]):
-        yield from heapq.merge(done, _archived(source), key=lambda write: write.completion_time, reverse=True)
+    if active and not _is_archived_since(source, active[0]):
+        yield _active(source, active.pop(0))
+    rest = (_active(source, instant) for instant in active)
+    if active and any(
+        (old.completion_time or "") > (active[-1].completion_time or "") for old in source.reader.history
+    ):
+        yield from heapq.merge(rest, _archived(source), key=lambda write: write.completion_time, reverse=True)
     else:
-        yield from chain(done, _archived(source))
+        yield from chain(rest, _archived(source))
+
+
+def _active(source: TableSource, instant: Instant) -> _Write:
+    return _Write(instant.requested_time, instant.completion_time or "", source.reader.commit(instant))
 
 
 def _is_archived_since(source: TableSource, newest: Instant) -> bool:

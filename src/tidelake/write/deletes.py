@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 
 import numpy as np
 import polars as pl
@@ -60,14 +61,23 @@ def _wrapper_of(rows: pa.Table, field: str) -> tuple[str, pa.Array]:
         column = pc.cast(column, pa.int64())
     if pa.types.is_date32(column.type):
         column = pc.cast(column, pa.int32())
+    hint = "Hudi's deletes hold decimals of at most 15 decimals and 23 digits before them"
+    if pa.types.is_decimal(column.type) and _digits(column.type) > _digits(wanted):
+        # Arrow's cast does not notice all of those that are too large.
+        bound = pa.scalar(Decimal(10) ** _digits(wanted), column.type)
+        if pc.any(pc.greater_equal(pc.abs(column), bound)).as_py():
+            raise InvalidError(f"a delete cannot carry so large a value of {field!r}", value=field, hint=hint)
     try:
         return name, pc.cast(column, wanted)
     except pa.ArrowInvalid as error:
         raise InvalidError(
-            f"a delete cannot carry the value of {field!r}, of type {column.type}: {error}",
-            value=field,
-            hint="Hudi's deletes hold decimals of at most 15 decimals and 23 digits before them",
+            f"a delete cannot carry the value of {field!r}, of type {column.type}: {error}", value=field, hint=hint
         ) from error
+
+
+def _digits(kind: pa.DataType) -> int:
+    """How many digits a decimal has before its decimals."""
+    return int(kind.precision - kind.scale)
 
 
 def _wrapped(kind: pa.StructType, name: str, column: pa.Array, count: int) -> pa.StructArray:
