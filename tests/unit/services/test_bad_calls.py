@@ -80,6 +80,15 @@ def test_no_partitions_are_none(verb: str) -> None:
     assert getattr(make(), verb)(partitions=[], dry_run=True) is None
 
 
+def test_selected_partitions_that_are_not_named_are_those_of_the_range() -> None:
+    """As in Apache Hudi: without a first and a last one, all."""
+    table = make()
+    assert planned(table.cluster(strategy="selected_partitions", dry_run=True)) == {f"day={day}" for day in DAYS}
+    first = {"hoodie.clustering.plan.strategy.cluster.begin.partition": "day=a"}
+    plan = table.cluster(strategy="selected_partitions", options=first, dry_run=True)
+    assert planned(plan) == {"day=a,b", "day=a", "day=b"}
+
+
 def test_partition_of_a_table_without_partitions_is_the_empty_path() -> None:
     table = make(days=("a",), partition_by=())
     assert planned(table.cluster(partitions=[""], dry_run=True)) == {""}

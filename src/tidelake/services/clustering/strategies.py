@@ -52,7 +52,7 @@ class RecentDays(ServiceStrategy, IncrementalPartitionAwareStrategy):
 
 
 class SelectedPartitions(ServiceStrategy, IncrementalPartitionAwareStrategy):
-    """The partitions that a user names, or all from a first to a last one."""
+    """The partitions that a user names, which may be none, or all from a first to a last one."""
 
     def filter_partition_paths(self, config: ServiceConfig, partitions: Sequence[str]) -> Split:
         """Those named that have work."""
@@ -60,7 +60,7 @@ class SelectedPartitions(ServiceStrategy, IncrementalPartitionAwareStrategy):
         first, last = CLUSTERING_FIRST.of(config.options), CLUSTERING_LAST.of(config.options)
 
         def is_meant(path: str) -> bool:
-            if named or not (first or last):
+            if CLUSTERING_PARTITIONS.key in config.options:
                 return path in named
             return path >= first and (not last or path <= last)
 
