@@ -37,7 +37,7 @@ from unit.services.service_tables import BUCKET, EXPIRED_S
 
 HISTORIES = 10_000 if IS_DEEP else 30
 STEPS = 12
-REGRESSIONS = (20263790, 20270288, 30003370)
+REGRESSIONS = (20263790, 20270288, 30003370, 50000112)
 """Seeds that failed once."""
 KEYS = 10
 EXACT = {"hoodie.compaction.event.time.exact": "true"}

@@ -51,11 +51,22 @@ def _refuse_services(instant: Instant, reader: TimelineReader) -> None:
         )
 
 
+def _keeps(savepoint: Instant, target: Instant) -> bool:
+    """Whether a savepoint has a write in the state that it keeps: its own, or one that was requested before and was done."""
+    if savepoint.requested_time == target.requested_time:
+        return True
+    was_done = (savepoint.completion_time or "") > (target.completion_time or "")
+    return was_done and savepoint.requested_time > target.requested_time
+
+
 def _refuse_dependents(target: Instant, timeline: Timeline) -> None:
     completion = target.completion_time or ""
-    if target.requested_time in timeline.savepoints:
+    kept = next((i for i in timeline.of_action("savepoint") if _keeps(i, target)), None)
+    if kept is not None:
         raise ConflictError(
-            f"a savepoint keeps {target.requested_time}", instant=target.requested_time, hint="drop the savepoint first"
+            f"a savepoint, {kept.requested_time}, keeps {target.requested_time}",
+            instant=target.requested_time,
+            hint="drop the savepoint first",
         )
     for other in timeline.instants:
         is_later_write = other.is_write and (other.completion_time or "") > completion

@@ -155,6 +155,38 @@ def test_rollback_is_refused_after_a_clean_or_under_a_savepoint(action: str) -> 
     assert 9 in state(storage)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("is_before", [True, False], ids=["completed before it", "completed after it"])
+def test_rollback_under_the_savepoint_of_a_write_that_was_requested_later(kind: str, is_before: bool) -> None:
+    """The savepoint keeps what was requested before its write if that was done when it was made; else it does not."""
+    table, storage, clock = make(kind)
+    kept: list[str] = []
+    inner: list[str] = []
+
+    def between(number: int, verb: str, path: str) -> None:
+        if not inner and verb == "put" and path.endswith(".parquet"):
+            inner.append(
+                tl.open_table("memory", storage=storage, clock=clock).upsert(rows(21, name="x")).requested_time
+            )
+            if not is_before:
+                kept.append(table.savepoint(inner[0]).instant)
+
+    faulty = FaultyStorage(storage, clock=clock, on_operation=between)
+    outer = tl.open_table("memory", storage=faulty, clock=clock).upsert(rows(30, name="y")).requested_time
+    assert inner
+    assert outer < inner[0]
+    if is_before:
+        kept.append(table.savepoint(inner[0]).instant)
+        with pytest.raises(ConflictError, match="savepoint"):
+            table.rollback(outer)
+    else:
+        table.rollback(outer)
+        assert 30 not in state(storage)
+    table.upsert(rows(40))
+    table.restore(kept[0])
+    assert ({21, 30} if is_before else {21}) == set(state(storage)) & {21, 30, 40}
+
+
 def test_rollback_of_what_is_no_write_is_refused(golden, tmp_path) -> None:
     """An unknown instant, a text that is none, and a table service."""
     import shutil
