@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from tidelake._limits import GIB, MIB
 from tidelake.config.clean_options import CLEAN_OPTIONS
 from tidelake.config.event_time_options import EVENT_TIME_OPTIONS
-from tidelake.config.options import Option, UnknownOptionWarning, choice, own_names, true_or_false
+from tidelake.config.options import Option, UnknownOptionWarning, choice, own_names, true_or_false, words
 from tidelake.config.write_options import at_least
 
 
@@ -144,7 +144,7 @@ CLUSTERING_SORT_COLUMNS: Option[tuple[str, ...]] = Option(
     "service",
     (),
     "The columns that a clustering sorts by, with commas between; none: rows stay in the order they have.",
-    _name_list,
+    words,
 )
 CLUSTERING_ORDER: Option[str] = Option(
     "hoodie.layout.optimize.strategy",

@@ -179,9 +179,8 @@ def _step(
     if any(time is not None and time > bound for stat in commit.stats for time in _times(stat)):
         return None
     own = _arrival(source, instant, "", commit, bound)
-    if (
-        own.future_files
-    ):  # what it brought may be ahead where its files are not: a delete leaves none of its event times
+    if own.future_files:
+        # What it brought may be ahead where its files are not: a delete leaves none of its event times in them.
         return None
     clocks = _clocks(source, before.clocks, [(own, commit)], bound)
     rt = _snapshot(source, before.marks.rt if own.times.completion is None else own.times, clocks)
