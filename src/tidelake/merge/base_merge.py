@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidelake.merge.arrays import Mask, Places
-from tidelake.merge.fold import FEW_KEYS, fold
+from tidelake.merge.fold import fold
+from tidelake.merge.key_lookup import KeyLookup
 from tidelake.merge.keys import record_keys
 from tidelake.merge.log_records import DATA, LogRecords
 from tidelake.merge.ordering import column_at, comparable, is_same_or_newer, typed_values
@@ -22,48 +23,6 @@ from tidelake.merge.outcome import BORN, KEY, Outcome
 from tidelake.merge.spec import MergeSpec
 
 OUTPUT_ROWS = 262_144
-
-
-class KeyLookup:
-    """Finds keys of base rows among the keys of the log side.
-
-    Many keys are joined by a 64-bit hash and then compared, since a table of texts would be made anew for each batch. Few
-    keys are looked up as texts, and so are all if two of the log side share a hash.
-    """
-
-    def __init__(self, keys: pl.Series) -> None:
-        self._keys = pc.cast(keys.to_arrow(), pa.string())
-        self._hashes: pl.DataFrame | None = None
-        if len(keys) > FEW_KEYS:
-            hashes = keys.hash()
-            if hashes.n_unique() == len(keys):
-                self._hashes = pl.DataFrame({"hash": hashes, "place": np.arange(len(keys), dtype=np.int64)})
-        self._met = np.zeros(len(keys), dtype=np.bool_)
-
-    def find(self, keys: pa.Array) -> Places:
-        """For each key its place on the log side, -1 where it has none; each place is given out once."""
-        places = self._text_places(keys) if self._hashes is None else self._hash_places(keys, self._hashes)
-        rows = np.flatnonzero(places >= 0)
-        found = places[rows]
-        first = np.empty(len(self._keys), dtype=np.int64)
-        first[found[::-1]] = rows[::-1]
-        again = (first[found] != rows) | self._met[found]
-        if again.any():
-            places[rows[again]] = -1
-        self._met[found] = True
-        return places
-
-    def _hash_places(self, keys: pa.Array, known: pl.DataFrame) -> Places:
-        hashes = pl.Series("hash", keys, dtype=pl.String).hash()
-        joined = pl.DataFrame({"hash": hashes}).join(known, on="hash", how="left", maintain_order="left")
-        places: Places = joined["place"].fill_null(-1).to_numpy().copy()
-        rows = np.flatnonzero(places >= 0)
-        same = pc.equal(keys.take(pa.array(rows)), self._keys.take(pa.array(places[rows])))
-        places[rows[~np.asarray(pc.fill_null(same, False))]] = -1
-        return places
-
-    def _text_places(self, keys: pa.Array) -> Places:
-        return np.asarray(pc.fill_null(pc.index_in(keys, value_set=self._keys), -1)).astype(np.int64)
 
 
 def merge_whole(

@@ -81,11 +81,15 @@ def resolve_groups(
     has_loose: bool,
     is_exact: bool = False,
     filled: tuple[Mask, ...] | None = None,
+    tells: bool = True,
 ) -> Verdict:
     """Mode ``per_group``; ``has_loose`` says whether there are columns of no group.
 
-    ``filled`` says for each group which versions have a value in it, where a delete that leaves none ends the row.
+    ``filled`` says for each group which versions have a value in it, where a delete that leaves none ends the row. If
+    nobody wants to be told, ``reasons`` and ``before`` are left out.
     """
+    if not tells and len(versions.place) and not versions.is_delete.any():
+        return _resolve_records(versions, has_loose=has_loose)
     place, size = versions.place, len(versions.place)
     numbers = np.arange(size, dtype=np.int64)
     starts = np.ones(size, dtype=np.bool_)
@@ -125,6 +129,25 @@ def resolve_groups(
     clocks = tuple(values) if is_exact else tuple(np.where(w >= 0, w, untimed) for w in winners)
     before = tuple(_before(held, begins, np.flatnonzero(lost)) for held in holders)
     return Verdict(is_alive, last, row, (*values, latest), clocks, ended, reasons, before)
+
+
+def _resolve_records(versions: Versions, *, has_loose: bool) -> Verdict:
+    """Mode ``per_group`` where nothing is deleted: every row lives, and each group needs its greatest event time alone."""
+    place, size = versions.place, len(versions.place)
+    numbers = np.arange(size, dtype=np.int64)
+    bits = size.bit_length()
+    first = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
+    latest = np.append(first[1:], size) - 1
+    values = []
+    for ranks in versions.ranks:
+        greatest = np.maximum.reduceat((ranks << bits) | numbers, first)
+        values.append(np.where(greatest >> bits > 0, greatest & ((1 << bits) - 1), first))
+    row = np.maximum.reduce([*values, *([latest] if has_loose else [])])
+    last = _latest([row, *values], versions.commits)
+    nobody = np.full(len(first), NONE, dtype=np.int64)
+    ended = tuple(nobody for _ in values)
+    alive = np.ones(len(first), dtype=np.bool_)
+    return Verdict(alive, last, row, (*values, latest), tuple(values), ended, np.zeros(0, dtype=np.int8), ())
 
 
 def _holders(ranks: Ranks, segment: Places, begins: Mask) -> Places:

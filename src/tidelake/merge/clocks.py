@@ -7,7 +7,7 @@ batch by batch: the rules (``clock_rules``) say which version gives which value,
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -17,9 +17,11 @@ import pyarrow.compute as pc
 from tidelake.config import PER_GROUP, Clocks
 from tidelake.errors import InternalError, InvalidError, TidelakeError
 from tidelake.merge.arrays import Mask, Places
-from tidelake.merge.base_merge import OUTPUT_ROWS, KeyLookup, take_rows
+from tidelake.merge.base_merge import OUTPUT_ROWS, take_rows
 from tidelake.merge.clock_rules import NONE, REASONS, Verdict, Versions, resolve_all, resolve_groups
 from tidelake.merge.clock_values import WIDEST, clock_default, clock_values, ranks
+from tidelake.merge.gather import Gathering
+from tidelake.merge.key_lookup import KeyLookup
 from tidelake.merge.keys import record_keys
 from tidelake.merge.log_records import BLOCK_DELETE, DATA, LogRecords
 from tidelake.merge.mergers import IS_DELETE
@@ -85,10 +87,17 @@ class _LogSide:
             numbered = pl.DataFrame({"key": self.keys, "place": places})
             found = entries.select("key").join(numbered, on="key", how="left", maintain_order="left")
             places = found["place"].to_numpy()
+        self.logged = entries["row"].to_numpy()
+        self.is_delete = entries["kind"].to_numpy() != DATA
+        self.is_block_delete = entries["kind"].to_numpy() == BLOCK_DELETE
+        self.is_reset = entries["unconditional"].to_numpy()
+        self.block = entries["block"].to_numpy()
+        self.is_kept = np.isin(self.block, sorted(records.kept))
         self._order = np.argsort(places, kind="stable")
         self._counts = np.bincount(places, minlength=len(self.keys))
         self._starts = np.cumsum(self._counts) - self._counts
         self._fit: dict[str, Mask] = {}
+        self._masks: dict[bytes, Mask] = {}
 
     def resolved(
         self, batch: pa.RecordBatch | None, rows: Places, places: Places, outcome: Outcome | None
@@ -100,14 +109,21 @@ class _LogSide:
     def work(self, batch: pa.RecordBatch | None, rows: Places, places: Places) -> _Work:
         """What is stored of some places, and the records that meet it."""
         counts = self._counts[places]
-        ends = np.cumsum(counts)
-        inside = np.arange(int(counts.sum())) - np.repeat(ends - counts, counts)
-        entries = self.records.entries[self._order[np.repeat(self._starts[places], counts) + inside]]
-        number = np.concatenate([np.arange(len(rows)), np.repeat(np.arange(len(places)), counts)])
-        return _Work(self, batch, rows, entries, number, len(places))
+        entries = self._order[_ranges(self._starts[places], counts)]
+        each = counts + 1 if len(rows) else counts
+        source = np.empty(int(each.sum()), dtype=np.int64)
+        is_stored = np.zeros(len(source), dtype=np.bool_)
+        if len(rows):
+            is_stored[np.cumsum(each) - each] = True
+        source[is_stored] = np.arange(len(rows))
+        source[~is_stored] = len(rows) + np.arange(len(entries))
+        return _Work(self, batch, rows, entries, source, np.repeat(np.arange(len(places)), each))
 
     def counts(self, name: str) -> Mask:
-        """Which rows of the log side have a value of a column that may overwrite: not null, and not its default."""
+        """Which rows of the log side have a value of a column that may overwrite: not null, and not its default.
+
+        Columns of which the same rows do have one mask.
+        """
         if name not in self._fit:
             column = self.log.column(name).combine_chunks()
             fit: Mask = np.asarray(column.is_valid())
@@ -115,7 +131,7 @@ class _LogSide:
             if default is not None:
                 is_default = pc.equal(column, clock_default(name, default, column.type))
                 fit = fit & ~np.asarray(pc.fill_null(is_default, False))
-            self._fit[name] = fit
+            self._fit[name] = self._masks.setdefault(fit.tobytes(), fit)
         return self._fit[name]
 
 
@@ -141,7 +157,7 @@ def judge(stored: pa.RecordBatch | None, records: LogRecords, spec: MergeSpec) -
 class _Work:
     """Some stored rows of a batch and the records that meet them.
 
-    A *source* is a number of a stored row, or, above these, of a record. Columns are gathered from the two, as they are.
+    A *source* is a number of a stored row, or, above these, of a record; a *version* is a place in the order of ``_source``.
     """
 
     def __init__(
@@ -149,33 +165,32 @@ class _Work:
         side: _LogSide,
         batch: pa.RecordBatch | None,
         rows: Places,
-        entries: pl.DataFrame,
-        number: Places,
-        count: int,
+        entries: Places,
+        source: Places,
+        place: Places,
     ) -> None:
         self._side = side
         self._spec = side.spec
         self._clocks = side.clocks
-        self._batch = batch
-        self._rows = rows
         self._entries = entries
-        self._logged = entries["row"].to_numpy()
         self._held = len(rows)
-        self._count = count
-        self._source = np.argsort(number, kind="stable")
+        self._source = source
         """The versions, sorted by place and order, as sources."""
-        self._place = number[self._source]
+        self._place = place
+        self._count = int(place[-1]) + 1 if len(place) else 0
+        row = np.concatenate([rows, side.logged[entries]])[self._source]
+        self._rows = Gathering(batch, side.log, self._source < self._held, row)
 
     def merged(self, outcome: Outcome | None) -> _Resolved:
         """The rows by the rules of the mode."""
         units = self._units()
-        verdict = self._verdict(self._versions(), units)
+        verdict = self._verdict(self._versions(), units, tells=outcome is not None)
         if outcome is not None:
             self._tell(verdict, outcome)
         alone = self._alone(verdict, units)
-        is_base = (alone >= 0) & (self._source[alone] < self._held)
+        is_base = (alone >= 0) & self._rows.is_stored[alone]
         is_log = (alone >= 0) & ~is_base
-        self._side.winners.append(self._logged[self._source[alone[is_log]] - self._held])
+        self._side.winners.append(self._rows.row[alone[is_log]])
         stays = is_base[: self._held]
         return _Resolved(stays, self._made(verdict, units, np.flatnonzero(verdict.is_alive & (alone < 0))))
 
@@ -204,49 +219,56 @@ class _Work:
         for names, giver in givers:
             here = giver[at]
             together.setdefault(here.tobytes(), (here, []))[1].extend(names)
+        is_made = np.zeros(self._count, dtype=np.bool_)
+        is_made[at] = True
+        near = self._rows.near(schema.names, is_made[self._place])
         for here, names in together.values():
-            taken = self._taken(names, here)
+            taken = near.taken(names, here)
             columns.update({name: taken.column(name) for name in names})
         return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema).combine_chunks()
 
-    def _verdict(self, versions: Versions, units: list[list[str]]) -> Verdict:
+    def _verdict(self, versions: Versions, units: list[list[str]], *, tells: bool = True) -> Verdict:
         if self._clocks.mode == PER_GROUP:
             spec = self._spec
-            filled = tuple(map(self._filled, units[:-1])) if spec.ends_with_values else None
+            deletes_count = spec.ends_with_values and bool(versions.is_delete.any())
+            filled = tuple(map(self._filled, units[:-1])) if deletes_count else None
             return resolve_groups(
-                versions, self._count, has_loose=spec.has_loose, is_exact=spec.is_exact, filled=filled
+                versions, self._count, has_loose=spec.has_loose, is_exact=spec.is_exact, filled=filled, tells=tells
             )
-        return resolve_all(versions, self._count, tuple(self._counts(unit[0]) for unit in units))
+        masks = [self._side.counts(unit[0]) for unit in units]
+        different = {id(mask): mask for mask in masks}
+        verdict = resolve_all(versions, self._count, tuple(map(self._counts, different.values())))
+        values = dict(zip(different, verdict.values, strict=True))
+        return replace(verdict, values=tuple(values[id(mask)] for mask in masks))
 
     def judged(self) -> Judged:
         """The versions and what became of them."""
         versions, units = self._versions(), self._units()
         every = np.arange(len(self._source))
-        rows = self._taken(self._side.log.column_names, every)
+        rows = self._rows.taken(self._side.log.column_names, every)
         verdict = self._verdict(versions, units)
         return Judged(rows, versions.is_delete, versions.is_reset, verdict, tuple(map(tuple, units)))
 
     def _versions(self) -> Versions:
+        side, entries = self._side, self._entries
         nothing = np.zeros(self._held, dtype=np.bool_)
-        deleted = np.concatenate([nothing, self._entries["kind"].to_numpy() != DATA])[self._source]
-        reset = np.concatenate([nothing, self._entries["unconditional"].to_numpy()])[self._source]
-        numbers = []
-        every = np.arange(len(self._source))
+        deleted = np.concatenate([nothing, side.is_delete[entries]])[self._source]
+        reset = np.concatenate([nothing, side.is_reset[entries]])[self._source]
         # By groups, numbers are multiplied by those of the places.
-        most = WIDEST // (len(every) + 1) if self._clocks.mode == PER_GROUP else WIDEST
-        times = self._taken(list(self._spec.ordering_fields), every)
-        for column, kind in zip(times.columns, self._spec.ordering_types, strict=True):
-            numbers.append(ranks(clock_values(column, kind), most))
-        of_kept = self._entries["block"].is_in(sorted(self._side.records.kept)).to_numpy()
+        most = WIDEST // (len(self._source) + 1) if self._clocks.mode == PER_GROUP else WIDEST
+        times, versions = self._rows.any_order(list(self._spec.ordering_fields))
+        numbers = [np.empty(len(self._source), dtype=np.int64) for _ in times.columns]
+        for number, column, kind in zip(numbers, times.columns, self._spec.ordering_types, strict=True):
+            number[versions] = ranks(clock_values(column, kind), most)
+        of_kept = side.is_kept[entries]
         commits = None
         if self._spec.is_exact:
             # Delete blocks that were left over have another commit time than their deletes had.
-            of_kept = of_kept | (self._entries["kind"].to_numpy() == BLOCK_DELETE)
-            if COMMIT_TIME in self._side.log.column_names:
-                commits = ranks(self._taken([COMMIT_TIME], every).column(0).combine_chunks(), WIDEST)
+            of_kept = of_kept | side.is_block_delete[entries]
+            if COMMIT_TIME in side.log.column_names:
+                commits = ranks(self._column(COMMIT_TIME, np.arange(len(self._source))), WIDEST)
         kept = np.concatenate([nothing, of_kept])[self._source]
-        is_base = self._source < self._held
-        return Versions(self._place, is_base, deleted, reset & deleted, kept, tuple(numbers), commits)
+        return Versions(self._place, self._rows.is_stored, deleted, reset & deleted, kept, tuple(numbers), commits)
 
     def _units(self) -> list[list[str]]:
         """The columns that are given together: groups and the rest, or one by one; event times are given by themselves."""
@@ -259,36 +281,17 @@ class _Work:
         grouped = {name for group in groups for name in group}
         return [*groups, [name for name in plain if name not in grouped]]
 
-    def _counts(self, name: str) -> Mask:
-        """Which versions have a value of a column that may overwrite; a stored row comes first and need not."""
-        return np.concatenate([np.ones(self._held, dtype=np.bool_), self._side.counts(name)[self._logged]])[
-            self._source
-        ]
+    def _counts(self, logged: Mask) -> Mask:
+        """Which versions have a value that may overwrite; a stored row comes first and need not."""
+        counts = self._rows.is_stored.copy()
+        counts[~counts] = logged[self._rows.row[~counts]]
+        return counts
 
     def _filled(self, group: list[str]) -> Mask:
         """Which versions have a value in a group; in one of an event time alone all have."""
-        columns = self._taken(group, np.arange(len(self._source))).columns if group else []
+        columns = self._rows.taken(group, np.arange(len(self._source))).columns if group else []
         has: list[Mask] = [np.asarray(column.combine_chunks().is_valid()) for column in columns]
         return np.logical_or.reduce(has) if has else np.ones(len(self._source), dtype=np.bool_)
-
-    def _taken(self, names: list[str], giver: Places) -> pa.Table:
-        """Columns of some versions; null where there is none."""
-        log = self._side.log.select(names)
-        source = self._source[giver]
-        nothing = giver < 0
-        of_base = np.flatnonzero((source < self._held) & ~nothing)
-        if self._batch is None or len(of_base) == 0:
-            return log.take(pa.array(self._logged[source - self._held], mask=nothing)).combine_chunks()
-        stored = pa.Table.from_batches([self._batch.select(names)]).take(pa.array(self._rows[source[of_base]]))
-        if len(of_base) == len(giver):
-            return stored
-        # The two sides are taken each from its own, and put in order then: what is copied is what is asked for.
-        of_log = np.flatnonzero((source >= self._held) & ~nothing)
-        both = pa.concat_tables([stored, log.take(pa.array(self._logged[source[of_log] - self._held]))])
-        order = np.zeros(len(giver), dtype=np.int64)
-        order[of_base] = np.arange(len(of_base))
-        order[of_log] = len(of_base) + np.arange(len(of_log))
-        return both.combine_chunks().take(pa.array(order, mask=nothing))
 
     def _tell(self, verdict: Verdict, outcome: Outcome) -> None:
         lost = np.flatnonzero(verdict.reasons)
@@ -314,7 +317,7 @@ class _Work:
         names = self._spec.ordering_fields
         givers = [giver[ended] for giver in verdict.ended]
         latest = np.maximum.reduce(givers)
-        blocks = np.concatenate([np.zeros(self._held, dtype=np.int64), self._entries["block"].to_numpy()])
+        blocks = np.concatenate([np.zeros(self._held, dtype=np.int64), self._side.block[self._entries]])
         made = {
             KEY: self._keys(latest),
             BORN: pa.array(self._side.records.born).take(pa.array(blocks[self._source[latest]])),
@@ -323,11 +326,11 @@ class _Work:
         return pa.table(made)
 
     def _column(self, name: str, giver: Places) -> pa.Array:
-        return self._taken([name], giver).column(0).combine_chunks()
+        return self._rows.taken([name], giver).column(0).combine_chunks()
 
     def _keys(self, giver: Places) -> pa.Array:
         names = list(self._spec.key_fields or (RECORD_KEY,))
-        return record_keys(self._taken(names, giver).combine_chunks().to_batches()[0], self._spec)
+        return record_keys(self._rows.taken(names, giver).combine_chunks().to_batches()[0], self._spec)
 
     def _meta(self, name: str, giver: Places) -> pa.Array:
         if name not in self._side.log.column_names:
@@ -339,13 +342,13 @@ class _Work:
         if self._spec.merger is None:
             raise InternalError("a table without a merger is merged by one")
         in_turn = np.argsort(self._source)
-        rows = self._taken(self._side.log.column_names, in_turn).combine_chunks()
+        rows = self._rows.taken(self._side.log.column_names, in_turn).combine_chunks()
         outside = [name for name in rows.column_names if name in META_COLUMN_NAMES and name != RECORD_KEY]
         plain = rows.drop_columns(outside)
         if RECORD_KEY not in plain.column_names:
             plain = plain.append_column(RECORD_KEY, record_keys(rows.to_batches()[0], self._spec))
         incoming = self._source[self._source >= self._held]
-        deleted = pa.array(self._entries["kind"].to_numpy()[incoming - self._held] != DATA)
+        deleted = pa.array(self._side.is_delete[self._entries][incoming - self._held])
         given = plain.take(pa.array(incoming)).append_column(IS_DELETE, deleted)
         try:
             merged = self._spec.merger().merge(plain.slice(0, self._held), given)
@@ -382,6 +385,12 @@ class _Work:
         if len(keys.unique()) != len(keys) or not pc.all(pc.is_in(keys, given.column(RECORD_KEY)), min_count=0).as_py():
             raise InvalidError(f"the merger {name!r} gave a key twice, or one that it was not given", value=name)
         return result
+
+
+def _ranges(starts: Places, counts: Places) -> Places:
+    """The numbers of several ranges, one range after the other."""
+    ends = np.cumsum(counts)
+    return np.arange(int(counts.sum())) + np.repeat(starts - ends + counts, counts)
 
 
 def _struct(names: list[str], columns: list[pa.Array]) -> pa.StructArray:

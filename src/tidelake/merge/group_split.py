@@ -21,10 +21,10 @@ import pyarrow.compute as pc
 from tidelake.config import PER_GROUP
 from tidelake.errors import InternalError, UnsupportedError
 from tidelake.merge.arrays import Mask
-from tidelake.merge.base_merge import KeyLookup
 from tidelake.merge.clock_values import clock_values
 from tidelake.merge.clocks import merge_clocks
 from tidelake.merge.fold import SEQ
+from tidelake.merge.key_lookup import KeyLookup
 from tidelake.merge.keys import record_keys
 from tidelake.merge.log_records import BLOCK_DELETE, DATA, LogRecords
 from tidelake.merge.outcome import Outcome

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from tidelake.config import PartialUpdateMode
 from tidelake.merge.arrays import Mask, Places
-from tidelake.merge.base_merge import KeyLookup
+from tidelake.merge.key_lookup import KeyLookup
 from tidelake.merge.keys import record_keys
 from tidelake.merge.log_records import BLOCK_DELETE, DATA, LogRecords
 from tidelake.merge.ordering import column_at, comparable, is_same_or_newer

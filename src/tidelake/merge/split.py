@@ -22,8 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidelake.errors import InternalError, UnsupportedError
-from tidelake.merge.base_merge import KeyLookup, merge_whole
+from tidelake.merge.base_merge import merge_whole
 from tidelake.merge.fold import SEQ, counting, greatest
+from tidelake.merge.key_lookup import KeyLookup
 from tidelake.merge.keys import record_keys
 from tidelake.merge.log_records import BLOCK_DELETE, DATA, LogRecords
 from tidelake.merge.ordering import column_at, comparable, is_same_or_newer

@@ -18,10 +18,11 @@ from tidelake.errors import ColumnNotFoundError, InvalidError, UnsupportedError
 from tidelake.filegroup import FileSlice
 from tidelake.index import KeyGenerator
 from tidelake.merge import LogRecords, MergeSpec, read_logs
-from tidelake.merge.base_merge import KeyLookup, log_is_newer
+from tidelake.merge.base_merge import log_is_newer
 from tidelake.merge.clock_rules import REASONS
 from tidelake.merge.clocks import Judged, judge
 from tidelake.merge.fold import fold
+from tidelake.merge.key_lookup import KeyLookup
 from tidelake.merge.log_records import BLOCK_DELETE, DATA
 from tidelake.query.read_slice import read_base
 from tidelake.query.snapshot import ScanPlan, plan_slices
