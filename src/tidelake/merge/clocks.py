@@ -111,13 +111,14 @@ class _LogSide:
         counts = self._counts[places]
         entries = self._order[_ranges(self._starts[places], counts)]
         each = counts + 1 if len(rows) else counts
-        source = np.empty(int(each.sum()), dtype=np.int64)
-        is_stored = np.zeros(len(source), dtype=np.bool_)
+        is_stored = np.zeros(int(each.sum()), dtype=np.bool_)
         if len(rows):
             is_stored[np.cumsum(each) - each] = True
-        source[is_stored] = np.arange(len(rows))
-        source[~is_stored] = len(rows) + np.arange(len(entries))
-        return _Work(self, batch, rows, entries, source, np.repeat(np.arange(len(places)), each))
+        row = np.empty(len(is_stored), dtype=np.int64)
+        row[is_stored] = rows
+        row[~is_stored] = self.logged[entries]
+        place = np.repeat(np.arange(len(places)), each)
+        return _Work(self, Gathering(batch, self.log, is_stored, row), entries, place)
 
     def counts(self, name: str) -> Mask:
         """Which rows of the log side have a value of a column that may overwrite: not null, and not its default.
@@ -155,31 +156,17 @@ def judge(stored: pa.RecordBatch | None, records: LogRecords, spec: MergeSpec) -
 
 
 class _Work:
-    """Some stored rows of a batch and the records that meet them.
+    """The versions of some places: what is stored of each, if anything, and the records that meet it, in order."""
 
-    A *source* is a number of a stored row, or, above these, of a record; a *version* is a place in the order of ``_source``.
-    """
-
-    def __init__(
-        self,
-        side: _LogSide,
-        batch: pa.RecordBatch | None,
-        rows: Places,
-        entries: Places,
-        source: Places,
-        place: Places,
-    ) -> None:
+    def __init__(self, side: _LogSide, rows: Gathering, entries: Places, place: Places) -> None:
         self._side = side
         self._spec = side.spec
         self._clocks = side.clocks
+        self._rows = rows
         self._entries = entries
-        self._held = len(rows)
-        self._source = source
-        """The versions, sorted by place and order, as sources."""
+        """Of the records, one after the other, what they are on the log side."""
         self._place = place
         self._count = int(place[-1]) + 1 if len(place) else 0
-        row = np.concatenate([rows, side.logged[entries]])[self._source]
-        self._rows = Gathering(batch, side.log, self._source < self._held, row)
 
     def merged(self, outcome: Outcome | None) -> _Resolved:
         """The rows by the rules of the mode."""
@@ -191,8 +178,10 @@ class _Work:
         is_base = (alone >= 0) & self._rows.is_stored[alone]
         is_log = (alone >= 0) & ~is_base
         self._side.winners.append(self._rows.row[alone[is_log]])
-        stays = is_base[: self._held]
-        return _Resolved(stays, self._made(verdict, units, np.flatnonzero(verdict.is_alive & (alone < 0))))
+        return _Resolved(
+            is_base[self._place[self._rows.is_stored]],
+            self._made(verdict, units, np.flatnonzero(verdict.is_alive & (alone < 0))),
+        )
 
     def _alone(self, verdict: Verdict, units: list[list[str]]) -> Places:
         """Of each place the version that gives the whole row; -1 where there is none."""
@@ -244,31 +233,35 @@ class _Work:
     def judged(self) -> Judged:
         """The versions and what became of them."""
         versions, units = self._versions(), self._units()
-        every = np.arange(len(self._source))
+        every = np.arange(len(self._place))
         rows = self._rows.taken(self._side.log.column_names, every)
         verdict = self._verdict(versions, units)
         return Judged(rows, versions.is_delete, versions.is_reset, verdict, tuple(map(tuple, units)))
 
     def _versions(self) -> Versions:
-        side, entries = self._side, self._entries
-        nothing = np.zeros(self._held, dtype=np.bool_)
-        deleted = np.concatenate([nothing, side.is_delete[entries]])[self._source]
-        reset = np.concatenate([nothing, side.is_reset[entries]])[self._source]
+        side = self._side
+        deleted = self._marked(side.is_delete)
         # By groups, numbers are multiplied by those of the places.
-        most = WIDEST // (len(self._source) + 1) if self._clocks.mode == PER_GROUP else WIDEST
+        most = WIDEST // (len(self._place) + 1) if self._clocks.mode == PER_GROUP else WIDEST
         times, versions = self._rows.any_order(list(self._spec.ordering_fields))
-        numbers = [np.empty(len(self._source), dtype=np.int64) for _ in times.columns]
+        numbers = [np.empty(len(self._place), dtype=np.int64) for _ in times.columns]
         for number, column, kind in zip(numbers, times.columns, self._spec.ordering_types, strict=True):
             number[versions] = ranks(clock_values(column, kind), most)
-        of_kept = side.is_kept[entries]
-        commits = None
+        kept, commits = self._marked(side.is_kept), None
         if self._spec.is_exact:
             # Delete blocks that were left over have another commit time than their deletes had.
-            of_kept = of_kept | side.is_block_delete[entries]
+            kept = kept | self._marked(side.is_block_delete)
             if COMMIT_TIME in side.log.column_names:
-                commits = ranks(self._column(COMMIT_TIME, np.arange(len(self._source))), WIDEST)
-        kept = np.concatenate([nothing, of_kept])[self._source]
-        return Versions(self._place, self._rows.is_stored, deleted, reset & deleted, kept, tuple(numbers), commits)
+                commits = ranks(self._column(COMMIT_TIME, np.arange(len(self._place))), WIDEST)
+        reset = self._marked(side.is_reset) & deleted
+        return Versions(self._place, self._rows.is_stored, deleted, reset, kept, tuple(numbers), commits)
+
+    def _marked(self, entries: Mask) -> Mask:
+        """Which versions are records that have a mark on the log side."""
+        marked = np.zeros(len(self._place), dtype=np.bool_)
+        if entries.any():
+            marked[~self._rows.is_stored] = entries[self._entries]
+        return marked
 
     def _units(self) -> list[list[str]]:
         """The columns that are given together: groups and the rest, or one by one; event times are given by themselves."""
@@ -289,9 +282,9 @@ class _Work:
 
     def _filled(self, group: list[str]) -> Mask:
         """Which versions have a value in a group; in one of an event time alone all have."""
-        columns = self._rows.taken(group, np.arange(len(self._source))).columns if group else []
+        columns = self._rows.taken(group, np.arange(len(self._place))).columns if group else []
         has: list[Mask] = [np.asarray(column.combine_chunks().is_valid()) for column in columns]
-        return np.logical_or.reduce(has) if has else np.ones(len(self._source), dtype=np.bool_)
+        return np.logical_or.reduce(has) if has else np.ones(len(self._place), dtype=np.bool_)
 
     def _tell(self, verdict: Verdict, outcome: Outcome) -> None:
         lost = np.flatnonzero(verdict.reasons)
@@ -317,10 +310,11 @@ class _Work:
         names = self._spec.ordering_fields
         givers = [giver[ended] for giver in verdict.ended]
         latest = np.maximum.reduce(givers)
-        blocks = np.concatenate([np.zeros(self._held, dtype=np.int64), self._side.block[self._entries]])
+        blocks = np.zeros(len(self._place), dtype=np.int64)
+        blocks[~self._rows.is_stored] = self._side.block[self._entries]
         made = {
             KEY: self._keys(latest),
-            BORN: pa.array(self._side.records.born).take(pa.array(blocks[self._source[latest]])),
+            BORN: pa.array(self._side.records.born).take(pa.array(blocks[latest])),
         }
         made.update({n: self._column(n, g) for n, g in zip(names, givers, strict=True)})
         return pa.table(made)
@@ -341,17 +335,17 @@ class _Work:
         """The rows as the user's merger gives them."""
         if self._spec.merger is None:
             raise InternalError("a table without a merger is merged by one")
-        in_turn = np.argsort(self._source)
+        stored = np.flatnonzero(self._rows.is_stored)
+        in_turn = np.concatenate([stored, np.flatnonzero(~self._rows.is_stored)])
         rows = self._rows.taken(self._side.log.column_names, in_turn).combine_chunks()
         outside = [name for name in rows.column_names if name in META_COLUMN_NAMES and name != RECORD_KEY]
         plain = rows.drop_columns(outside)
         if RECORD_KEY not in plain.column_names:
             plain = plain.append_column(RECORD_KEY, record_keys(rows.to_batches()[0], self._spec))
-        incoming = self._source[self._source >= self._held]
-        deleted = pa.array(self._side.is_delete[self._entries][incoming - self._held])
-        given = plain.take(pa.array(incoming)).append_column(IS_DELETE, deleted)
+        deleted = pa.array(self._side.is_delete[self._entries])
+        given = plain.slice(len(stored)).append_column(IS_DELETE, deleted)
         try:
-            merged = self._spec.merger().merge(plain.slice(0, self._held), given)
+            merged = self._spec.merger().merge(plain.slice(0, len(stored)), given)
         except TidelakeError:
             raise
         except Exception as error:  # it is a user's: whatever it raises is told with its name
@@ -368,7 +362,7 @@ class _Work:
             for name in rows.column_names
         ]
         made = pa.Table.from_arrays(columns, schema=rows.schema).combine_chunks()
-        return _Resolved(np.zeros(self._held, dtype=np.bool_), made)
+        return _Resolved(np.zeros(len(stored), dtype=np.bool_), made)
 
     def _checked(self, made: object, given: pa.Table) -> pa.Table:
         name = self._clocks.merger
