@@ -40,7 +40,9 @@ def ranks(values: pa.Array, most: int) -> npt.NDArray[np.int64]:
         bounds = pc.min_max(values)
         least, greatest = bounds["min"].as_py(), bounds["max"].as_py()
         if least > -WIDEST and greatest - least < most - 1:
-            return np.asarray(pc.fill_null(pc.subtract(values, least - 1), 0))
+            if least < 1 or greatest >= most:
+                values = pc.subtract(values, least - 1)
+            return np.asarray(pc.fill_null(values, 0) if values.null_count else values)
     return pl.Series(values).rank("dense").fill_null(0).to_numpy().astype(np.int64)
 
 

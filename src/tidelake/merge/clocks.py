@@ -38,10 +38,9 @@ def merge_clocks(
     Stored rows that stay as they are pass with the rows that nothing meets; records that win whole come at the end.
     """
     side = _LogSide(records, spec)
-    lookup = KeyLookup(side.keys)
-    met = np.zeros(len(side.keys), dtype=np.bool_)
+    met = np.zeros(len(side.lookup), dtype=np.bool_)
     for batch in base:
-        places = lookup.find(record_keys(batch, spec))
+        places = side.lookup.find(record_keys(batch, spec))
         rows = np.flatnonzero(places >= 0)
         if len(rows) == 0:
             yield batch
@@ -81,12 +80,13 @@ class _LogSide:
         self.log = records.rows.combine_chunks()
         self.winners: list[Places] = []
         """Rows of the log side that win whole."""
-        self.keys = entries["key"].unique(maintain_order=True)
-        places = np.arange(len(self.keys), dtype=np.int64)
-        if len(self.keys) < entries.height:
-            numbered = pl.DataFrame({"key": self.keys, "place": places})
+        self.lookup = KeyLookup(entries["key"])
+        places = np.arange(entries.height, dtype=np.int64)
+        if not self.lookup.is_distinct:
+            keys = entries["key"].unique(maintain_order=True)
+            numbered = pl.DataFrame({"key": keys, "place": places[: len(keys)]})
             found = entries.select("key").join(numbered, on="key", how="left", maintain_order="left")
-            places = found["place"].to_numpy()
+            places, self.lookup = found["place"].to_numpy(), KeyLookup(keys)
         self.logged = entries["row"].to_numpy()
         self.is_delete = entries["kind"].to_numpy() != DATA
         self.is_block_delete = entries["kind"].to_numpy() == BLOCK_DELETE
@@ -94,7 +94,7 @@ class _LogSide:
         self.block = entries["block"].to_numpy()
         self.is_kept = np.isin(self.block, sorted(records.kept))
         self._order = np.argsort(places, kind="stable")
-        self._counts = np.bincount(places, minlength=len(self.keys))
+        self._counts = np.bincount(places, minlength=len(self.lookup))
         self._starts = np.cumsum(self._counts) - self._counts
         self._fit: dict[str, Mask] = {}
         self._masks: dict[bytes, Mask] = {}

@@ -28,6 +28,14 @@ class KeyLookup:
         self._table = HashTable.of(keys.hash().to_numpy()) if len(keys) > FEW_KEYS else None
         self._met = np.zeros(len(keys), dtype=np.bool_)
 
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @property
+    def is_distinct(self) -> bool:
+        """Whether no key stands twice."""
+        return self._table is not None or len(self._keys.unique()) == len(self._keys)
+
     def find(self, keys: pa.Array) -> Places:
         """For each key its place on the log side, -1 where it has none; each place is given out once."""
         places = self._text_places(keys) if self._table is None else self._hash_places(keys, self._table)
