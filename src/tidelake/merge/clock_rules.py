@@ -207,8 +207,8 @@ def resolve_all(versions: Versions, count: int, counts: tuple[Mask, ...]) -> Ver
             value=most,
             hint="compact more often, or write smaller batches",
         )
-    state = _State(versions, count, counts)
-    for number in range(most):
+    state = _State(versions, starts, counts)
+    for number in range(1, most):
         at = np.flatnonzero(many > number)
         state.apply(starts[at] + number, at)
     ended = tuple(np.where(state.is_alive, NONE, held) for held in state.holders)
@@ -225,17 +225,17 @@ def resolve_all(versions: Versions, count: int, counts: tuple[Mask, ...]) -> Ver
 
 
 class _State:
-    """What the places hold, round by round."""
+    """What the places hold, round by round. The first version of each meets nothing, and is always applied."""
 
-    def __init__(self, versions: Versions, count: int, counts: tuple[Mask, ...]) -> None:
+    def __init__(self, versions: Versions, first: Places, counts: tuple[Mask, ...]) -> None:
         self._versions = versions
         self._counts = counts
         size = len(versions.place)
-        self._levels = [np.zeros(count, dtype=np.int64) for _ in versions.ranks]
-        self.is_alive = np.zeros(count, dtype=np.bool_)
-        self.last = np.full(count, NONE, dtype=np.int64)
-        self.values = [np.full(count, NONE, dtype=np.int64) for _ in counts]
-        self.holders = [np.full(count, NONE, dtype=np.int64) for _ in versions.ranks]
+        self._levels = [np.where(versions.is_reset[first], 0, ranks[first]) for ranks in versions.ranks]
+        self.holders = [np.where(level > 0, first, NONE) for level in self._levels]
+        self.is_alive = ~versions.is_delete[first]
+        self.last = np.where(self.is_alive, first, NONE)
+        self.values = [self.last.copy() for _ in counts]
         self.before = [np.full(size, NONE, dtype=np.int64) for _ in versions.ranks]
         self.reasons = np.zeros(size, dtype=np.int8)
 

@@ -56,7 +56,7 @@ def merge_clocks(
     new = np.flatnonzero(~met)
     for start in range(0, len(new), OUTPUT_ROWS):
         yield from side.resolved(None, new[:0], new[start : start + OUTPUT_ROWS], outcome).made.to_batches()
-    yield from take_rows(side.log, np.sort(np.concatenate([new[:0], *side.winners])))
+    yield from take_rows(side.log, np.flatnonzero(side.wins))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ class _LogSide:
         self.spec = spec
         self.clocks: Clocks = spec.clocks
         self.log = records.rows.combine_chunks()
-        self.winners: list[Places] = []
-        """Rows of the log side that win whole."""
+        self.wins = np.zeros(self.log.num_rows, dtype=np.bool_)
+        """Which rows of the log side win whole."""
         self.lookup = KeyLookup(entries["key"])
         places = np.arange(entries.height, dtype=np.int64)
         if not self.lookup.is_distinct:
@@ -177,7 +177,7 @@ class _Work:
         alone = self._alone(verdict, units)
         is_base = (alone >= 0) & self._rows.is_stored[alone]
         is_log = (alone >= 0) & ~is_base
-        self._side.winners.append(self._rows.row[alone[is_log]])
+        self._side.wins[self._rows.row[alone[is_log]]] = True
         return _Resolved(
             is_base[self._place[self._rows.is_stored]],
             self._made(verdict, units, np.flatnonzero(verdict.is_alive & (alone < 0))),
