@@ -23,7 +23,11 @@ RUNS = 6
 DEEP_STEPS = 1_000_000
 SHORT, LONG, LONG_ONES = 10, 40, 50
 """A step costs the more the longer the run is; one run in fifty is a long one."""
-REGRESSIONS = ("mor-event1-1part-avro/742449906",)
+REGRESSIONS = (
+    "mor-event1-1part-avro/742449906",
+    "mor-commit-0part-parquet-3buckets/375735251",
+    "mor-event2-1part-parquet/370033093",
+)
 """Seeds that failed once, each with its shape: ``shape/seed``."""
 
 

@@ -15,6 +15,7 @@ import pytest
 import tidelake as tl
 from model.write_oracle import Entry, Oracle, Refused, Row, multiset
 from tidelake.testing import Fault, FaultyStorage, ManualClock, MemoryStorage, SimulatedCrash
+from tidelake.timeline.times import WAIT_MS
 
 EXPIRED_S = 600.0
 META = (
@@ -111,6 +112,7 @@ class Machine:
     past: list[tuple[str, str, Counter[str]]] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
     fresh_ids: Iterator[int] = field(default_factory=lambda: itertools.count(1000))
+    furthest_ms: int = 0
 
     def __post_init__(self) -> None:
         self.clock = ManualClock(seed=self.random.getrandbits(32))
@@ -186,8 +188,14 @@ class Machine:
         return entry is None or entry.row is None
 
     def jump(self) -> None:
-        """The wall clock goes forwards, a little back, or so far back that writing must wait for it."""
+        """The wall clock goes forwards, a little back, or so far back that writing must wait for it.
+
+        Little by little it goes back no further than a writer waits.
+        """
         seconds = self.random.choice([5.0, 86_400.0, -0.5, -5.0, -3_600.0])
+        self.furthest_ms = max(self.furthest_ms, self.clock.now_ms())
+        if seconds > -3_600.0 and self.clock.now_ms() + seconds * 1000 <= self.furthest_ms - WAIT_MS:
+            return
         if seconds == -3_600.0:
             self.do(self.any_insert())
         self.clock.jump(seconds)
