@@ -23,11 +23,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidelake._arrays import Places, ranges
 from tidelake.filegroup.slices import BaseFile, FileSlice, LogFile
 from tidelake.format.names import BaseFileName, LogFileName
 
 Pair: TypeAlias = tuple[str, str]
-Places: TypeAlias = npt.NDArray[np.int64]
 
 _WORD = pa.dictionary(pa.int32(), pa.string())
 PARTITIONS = pa.schema(
@@ -300,7 +300,7 @@ class TableState:
         partitions = pa.concat_tables([kept, _partition_rows(fresh)])
         order = pc.sort_indices(partitions, [("path", "ascending")])
         counts: Places = np.asarray(partitions["files"], dtype=np.int64)
-        rows = _ranges((np.cumsum(counts) - counts)[np.asarray(order)], counts[np.asarray(order)])
+        rows = ranges((np.cumsum(counts) - counts)[np.asarray(order)], counts[np.asarray(order)])
         files = [self._files.filter(pa.array(np.repeat(keep, self._counts))), _file_rows(fresh)]
         whole = pa.concat_tables(files).unify_dictionaries().combine_chunks().take(pa.array(rows))
         partitions = partitions.take(order).combine_chunks()
@@ -348,7 +348,7 @@ class TableState:
             bound = (ends[start - 1] if start else 0) + _BLOCK_FILES
             stop = max(start + 1, int(np.searchsorted(ends, bound, side="right")))
             some = numbers[start:stop]
-            rows = self._files.select(names).take(pa.array(_ranges(self._starts[some], self._counts[some])))
+            rows = self._files.select(names).take(pa.array(ranges(self._starts[some], self._counts[some])))
             paths = self._partitions["path"].take(pa.array(np.repeat(some, self._counts[some]))).to_pylist()
             yield paths, [rows.column(name).to_pylist() for name in names]
             start = stop
@@ -470,9 +470,3 @@ def _found(paths: pa.ChunkedArray, wanted: list[str]) -> Places:
     numbers = (bisect_left(range(len(paths)), path, key=lambda number: paths[number].as_py()) for path in wanted)
     found = [n for n, path in zip(numbers, wanted, strict=True) if n < len(paths) and paths[n].as_py() == path]
     return np.asarray(found, dtype=np.int64)
-
-
-def _ranges(starts: Places, counts: Places) -> Places:
-    """The numbers of ranges, one range after the other."""
-    before = np.cumsum(counts) - counts
-    return np.repeat(starts - before, counts) + np.arange(int(counts.sum()))

@@ -14,6 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidelake._arrays import ranges
 from tidelake.config import PER_GROUP, Clocks
 from tidelake.errors import InternalError, InvalidError, TidelakeError
 from tidelake.merge.arrays import Mask, Places
@@ -109,7 +110,7 @@ class _LogSide:
     def work(self, batch: pa.RecordBatch | None, rows: Places, places: Places) -> _Work:
         """What is stored of some places, and the records that meet it."""
         counts = self._counts[places]
-        entries = self._order[_ranges(self._starts[places], counts)]
+        entries = self._order[ranges(self._starts[places], counts)]
         each = counts + 1 if len(rows) else counts
         is_stored = np.zeros(int(each.sum()), dtype=np.bool_)
         if len(rows):
@@ -379,12 +380,6 @@ class _Work:
         if len(keys.unique()) != len(keys) or not pc.all(pc.is_in(keys, given.column(RECORD_KEY)), min_count=0).as_py():
             raise InvalidError(f"the merger {name!r} gave a key twice, or one that it was not given", value=name)
         return result
-
-
-def _ranges(starts: Places, counts: Places) -> Places:
-    """The numbers of several ranges, one range after the other."""
-    ends = np.cumsum(counts)
-    return np.arange(int(counts.sum())) + np.repeat(starts - ends + counts, counts)
 
 
 def _struct(names: list[str], columns: list[pa.Array]) -> pa.StructArray:

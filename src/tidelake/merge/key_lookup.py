@@ -8,10 +8,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidelake.index import Hashes, key_hashes
 from tidelake.merge.arrays import Places
 from tidelake.merge.fold import FEW_KEYS
 
-Hashes = npt.NDArray[np.uint64]
 _MOST_ROUNDS = 100
 """Of half a table's slots that are taken, a good hash leaves no run as long as this among billions of keys."""
 
@@ -25,7 +25,7 @@ class KeyLookup:
 
     def __init__(self, keys: pl.Series) -> None:
         self._keys = pc.cast(keys.to_arrow(), pa.string())
-        self._table = HashTable.of(keys.hash().to_numpy()) if len(keys) > FEW_KEYS else None
+        self._table = HashTable.of(key_hashes(self._keys)) if len(keys) > FEW_KEYS else None
         self._met = np.zeros(len(keys), dtype=np.bool_)
 
     def __len__(self) -> int:
@@ -50,7 +50,7 @@ class KeyLookup:
         return places
 
     def _hash_places(self, keys: pa.Array, table: HashTable) -> Places:
-        places = table.find(pl.Series("key", keys, dtype=pl.String).hash().to_numpy())
+        places = table.find(key_hashes(keys))
         rows = np.flatnonzero(places >= 0)
         same = pc.equal(keys.take(pa.array(rows)), self._keys.take(pa.array(places[rows])))
         places[rows[~np.asarray(pc.fill_null(same, False))]] = -1
