@@ -24,6 +24,7 @@ the order in which halves are met.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -140,14 +141,21 @@ def _resolve_records(versions: Versions, *, has_loose: bool) -> Verdict:
     latest = np.append(first[1:], size) - 1
     values = []
     for ranks in versions.ranks:
-        greatest = np.maximum.reduceat((ranks << bits) | numbers, first)
+        greatest = _greatest((ranks << bits) | numbers, first)
         values.append(np.where(greatest >> bits > 0, greatest & ((1 << bits) - 1), first))
-    row = np.maximum.reduce([*values, *([latest] if has_loose else [])])
-    last = _latest([row, *values], versions.commits)
+    row = reduce(np.maximum, [*values, *([latest] if has_loose else [])])
+    last = row if versions.commits is None else _latest([row, *values], versions.commits)
     nobody = np.full(len(first), NONE, dtype=np.int64)
     ended = tuple(nobody for _ in values)
     alive = np.ones(len(first), dtype=np.bool_)
     return Verdict(alive, last, row, (*values, latest), tuple(values), ended, np.zeros(0, dtype=np.int8), ())
+
+
+def _greatest(numbers: Ranks, first: Places) -> Ranks:
+    """The greatest number of each place; of two each, as most are, by comparing one half with the other."""
+    if len(numbers) == 2 * len(first) and (first[1:] - first[:-1] == 2).all():
+        return np.maximum(numbers[::2], numbers[1::2])
+    return np.maximum.reduceat(numbers, first)
 
 
 def _holders(ranks: Ranks, segment: Places, begins: Mask) -> Places:

@@ -83,7 +83,9 @@ class _LogSide:
         """Which rows of the log side win whole."""
         self.lookup = KeyLookup(entries["key"])
         places = np.arange(entries.height, dtype=np.int64)
-        if not self.lookup.is_distinct:
+        self._is_single = self.lookup.is_distinct
+        """Whether no key has several records: then an entry is its key's place."""
+        if not self._is_single:
             keys = entries["key"].unique(maintain_order=True)
             numbered = pl.DataFrame({"key": keys, "place": places[: len(keys)]})
             found = entries.select("key").join(numbered, on="key", how="left", maintain_order="left")
@@ -109,16 +111,24 @@ class _LogSide:
 
     def work(self, batch: pa.RecordBatch | None, rows: Places, places: Places) -> _Work:
         """What is stored of some places, and the records that meet it."""
+        has_stored = int(len(rows) > 0)
+        if self._is_single:  # a rectangle: nothing is to be counted
+            each, size = has_stored + 1, (has_stored + 1) * len(places)
+            is_stored, row = np.zeros(size, dtype=np.bool_), np.empty(size, dtype=np.int64)
+            is_stored[: size * has_stored : each] = True
+            row[: size * has_stored : each] = rows
+            row[has_stored::each] = self.logged[places]
+            return _Work(self, Gathering(batch, self.log, is_stored, row), places, np.arange(size) // each)
         counts = self._counts[places]
         entries = self._order[ranges(self._starts[places], counts)]
-        each = counts + 1 if len(rows) else counts
-        is_stored = np.zeros(int(each.sum()), dtype=np.bool_)
-        if len(rows):
-            is_stored[np.cumsum(each) - each] = True
+        many = counts + has_stored
+        is_stored = np.zeros(int(many.sum()), dtype=np.bool_)
+        if has_stored:
+            is_stored[np.cumsum(many) - many] = True
         row = np.empty(len(is_stored), dtype=np.int64)
         row[is_stored] = rows
         row[~is_stored] = self.logged[entries]
-        place = np.repeat(np.arange(len(places)), each)
+        place = np.repeat(np.arange(len(places)), many)
         return _Work(self, Gathering(batch, self.log, is_stored, row), entries, place)
 
     def counts(self, name: str) -> Mask:
@@ -205,8 +215,12 @@ class _Work:
         others = [name for name in meta if name not in stamps]
         givers = [(stamps, verdict.last), (others, verdict.row), *zip(units, verdict.values, strict=True)]
         givers += [([name], giver) for name, giver in zip(self._spec.ordering_fields, verdict.clocks, strict=True)]
-        together: dict[bytes, tuple[Places, list[str]]] = {}
+        # Who gives the same is taken once; most of these arrays are one.
+        each: dict[int, tuple[Places, list[str]]] = {}
         for names, giver in givers:
+            each.setdefault(id(giver), (giver, []))[1].extend(names)
+        together: dict[bytes, tuple[Places, list[str]]] = {}
+        for giver, names in each.values():
             here = giver[at]
             together.setdefault(here.tobytes(), (here, []))[1].extend(names)
         is_made = np.zeros(self._count, dtype=np.bool_)

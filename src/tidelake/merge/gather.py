@@ -72,13 +72,18 @@ class Near:
         logged, order = self.logged.select(names), self.place[giver]
         of_stored = np.flatnonzero(self.of.is_stored[giver] & ~nothing)
         if len(of_stored) == 0:
-            return logged.take(pa.array(order, mask=nothing)).combine_chunks()
+            return logged.take(_numbers(order, nothing)).combine_chunks()
         stored = self.of.stored(names, giver[of_stored])
         if len(of_stored) == len(giver):
             return stored
         order += len(of_stored)
         order[of_stored] = np.arange(len(of_stored))
-        return pa.concat_tables([stored, logged]).combine_chunks().take(pa.array(order, mask=nothing))
+        return pa.concat_tables([stored, logged]).combine_chunks().take(_numbers(order, nothing))
+
+
+def _numbers(order: Places, nothing: Mask) -> pa.Array:
+    """Rows to take, of which some are none."""
+    return pa.array(order, mask=nothing) if nothing.any() else pa.array(order)
 
 
 def _sorted_by(row: Places, versions: Places, rows: int) -> Places:
