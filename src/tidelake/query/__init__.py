@@ -1,7 +1,7 @@
 """Queries: planning scans and reading slices."""
 
 from tidelake.query.exact_view import plan_scan
-from tidelake.query.filters import Filter, parse_filter
+from tidelake.query.filters import Filter, SparkSql, parse_filter
 from tidelake.query.read_slice import read_base, read_slice
 from tidelake.query.snapshot import MODES, ScanPlan, ScanRequest, plan_slices
 from tidelake.query.source import PointInTime, TableSource
@@ -13,6 +13,7 @@ __all__ = [
     "PointInTime",
     "ScanPlan",
     "ScanRequest",
+    "SparkSql",
     "TableSchema",
     "TableSource",
     "parse_filter",

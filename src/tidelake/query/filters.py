@@ -36,8 +36,8 @@ _READ_ARGS = frozenset({"this", "expression", "expressions", "low", "high", "neg
 _ARITHMETIC = {exp.Add: pc.add, exp.Sub: pc.subtract, exp.Mul: pc.multiply}
 
 
-class _Sql(Spark):  # type: ignore[misc]
-    """Spark's SQL as filters are written in it: a quote within a text is also escaped by another, as in Spark 4."""
+class SparkSql(Spark):  # type: ignore[misc]
+    """Spark's SQL as filters and CALL are written in it: a quote within a text is also escaped by another, as in Spark 4."""
 
     class Tokenizer(Spark.Tokenizer):  # type: ignore[misc]
         STRING_ESCAPES = (*Spark.Tokenizer.STRING_ESCAPES, "'", '"')
@@ -112,7 +112,7 @@ def _parse(text: str) -> exp.Expression:
             hint=f"{_limits.FILTER_CHARS} characters and {_limits.FILTER_DEPTH} parentheses are allowed: filter the result",
         )
     try:
-        tree = sqlglot.parse_one(text, dialect=_Sql)
+        tree = sqlglot.parse_one(text, dialect=SparkSql)
     except (sqlglot.errors.SqlglotError, RecursionError, ValueError) as error:
         raise FilterError(
             f"the filter {text!r} does not parse: {_first_line(error)}",

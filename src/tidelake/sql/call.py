@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from tidelake import _limits
 from tidelake.errors import InvalidError
+from tidelake.query import SparkSql
 
 Value = str | int | float | bool | None
 Markers = Mapping[str, object] | Sequence[object] | None
@@ -58,7 +59,7 @@ def _arguments(text: str, rest: str, markers: _Markers) -> tuple[tuple[Value, ..
     if len(text) > _limits.FILTER_CHARS or text.count("(") > _limits.FILTER_DEPTH:
         raise InvalidError(f"{_shown(text)} is too long for a CALL", value=text)
     try:
-        parsed = sqlglot.parse(_AS_FUNCTION + rest, dialect="spark")
+        parsed = sqlglot.parse(_AS_FUNCTION + rest, dialect=SparkSql)
     except (sqlglot.errors.SqlglotError, RecursionError, ValueError) as error:
         said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise InvalidError(f"{_shown(text)} does not parse: {said}", value=text) from None

@@ -41,7 +41,8 @@ def test_call_of_another_statement_or_catalog_is_none(text: str) -> None:
         ("CALL `system` . `Show_Commits` ( '/a' )", Call("show_commits", ("/a",))),
         ("CALL f(TABLE => '/a', Limit => -3)", Call("f", (), (("table", "/a"), ("limit", -3)))),
         ('CALL f("/a", a => true, b => NULL, c => 1.5)', Call("f", ("/a",), (("a", True), ("b", None), ("c", 1.5)))),
-        ("CALL f('it''s (a; b)', x => 'CALL g()')", Call("f", ("its (a; b)",), (("x", "CALL g()"),))),
+        ("CALL f('it''s (a; b)', x => 'CALL g()')", Call("f", ("it's (a; b)",), (("x", "CALL g()"),))),
+        ("CALL f('a' 'b', \"O''Brien\", '''')", Call("f", ("ab", "O''Brien", "'"))),
         (
             "CALL f(order => 1, partition => 'p', end => 2)",
             Call("f", (), (("order", 1), ("partition", "p"), ("end", 2))),
