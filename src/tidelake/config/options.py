@@ -52,11 +52,12 @@ class Option(Generic[T]):
 
     def of(self, options: Mapping[str, str]) -> T:
         """The option's value among those given."""
-        for key in (self.key, *self.aliases):
-            for given, text in options.items():
-                if given.lower() == key.lower():
-                    return self._parsed(given, text)
-        return self.default
+        names = [name.lower() for name in (self.key, *self.aliases)]
+        found = [(names.index(low), given) for given in options if (low := given.lower()) in names]
+        if not found:
+            return self.default
+        _, given = min(found, key=lambda one: one[0])
+        return self._parsed(given, options[given])
 
     def _parsed(self, key: str, text: str) -> T:
         try:

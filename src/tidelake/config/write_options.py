@@ -148,7 +148,7 @@ def writer_options(options: Mapping[str, str]) -> WriterOptions:
         if not is_writer_option(key):
             if not key.lower().startswith("hoodie."):
                 raise OptionError(f"option {key} is not known", value=key)
-            warnings.warn(f"option {key} has no meaning here and is ignored", UnknownOptionWarning, stacklevel=3)
+            warnings.warn(f"option {key} has no meaning here and is ignored", UnknownOptionWarning, stacklevel=4)
     lock = LockOptions(
         LOCK_PROVIDER.of(options),
         LOCK_WAIT.of(options),

@@ -14,6 +14,8 @@ from tidelake._clock import Clock, SystemClock
 from tidelake._progress import progress
 from tidelake.config import (
     OptionValue,
+    WriterOptions,
+    checked_service_options,
     given_options,
     is_service_option,
     is_writer_option,
@@ -340,10 +342,8 @@ def open_table(
     where, given = path_text(path), given_options(options)
     opened = storage if storage is not None else open_storage(where, storage_options, ticking)
     source = TableSource.load(opened)
-    given = refuse_other_rules(source.config.properties, given)
-    service = {key: value for key, value in given.items() if is_service_option(key)}
-    writing = {key: value for key, value in given.items() if key not in service}
-    return Table(source, ticking, spark, writer_options(writing), service)
+    writing, service = _handle_options(refuse_other_rules(source.config.properties, given))
+    return Table(source, ticking, spark, writing, service)
 
 
 def create_table(
@@ -371,6 +371,7 @@ def create_table(
     partitions = names_of(partition_by, "partition_by")
     where, given = path_text(path), {**_time_format(partition_by), **given_options(options)}
     own = {key: value for key, value in given.items() if is_service_option(key) or is_writer_option(key)}
+    _handle_options(own)  # what is wrong is said before there is a table
     ticking = clock or SystemClock()
     opened = storage if storage is not None else open_storage(where, storage_options, ticking)
     create(
@@ -387,6 +388,12 @@ def create_table(
     begin_cursors(opened)
     begin_mark(opened)
     return open_table(path, spark, options=own, storage=opened, clock=ticking)
+
+
+def _handle_options(given: Mapping[str, str]) -> tuple[WriterOptions, dict[str, str]]:
+    """The options of a writer and of services, which a handle has; a wrong value is refused."""
+    service = checked_service_options({key: value for key, value in given.items() if is_service_option(key)})
+    return writer_options({key: value for key, value in given.items() if key not in service}), service
 
 
 def _is_spark(data: object) -> bool:
@@ -412,6 +419,8 @@ def _listed(keys: list[object], name: str) -> pa.Table:
 
 
 def _cast(values: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    if pa.types.is_boolean(values.type) != pa.types.is_boolean(field.type) and len(values):  # True is no 1
+        raise InvalidError(f"the keys in {field.name!r} are {values.type}, not {field.type}", value=field.name)
     try:
         return values.cast(field.type)
     except pa.ArrowException as error:

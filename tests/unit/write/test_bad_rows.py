@@ -217,6 +217,7 @@ def test_delete_bad_arguments_are_refused_by_name() -> None:
         (lambda: table.delete_partitions([".."]), r"\.\."),
         (lambda: table.delete_partitions([".hoodie"]), ".hoodie"),
         (lambda: table.delete(["zz", 1]), "'id'.* 1"),
+        (lambda: table.delete([True]), "'id'.*bool"),
         (lambda: table.delete([1, 2**63]), f"'id'.* {2**63}"),
         (lambda: table.delete([1, object()]), "'id'.*object"),
         (lambda: table.delete_partitions([1]), "partition.* 1"),
