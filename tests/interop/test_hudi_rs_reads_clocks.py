@@ -70,3 +70,27 @@ def test_hudi_rs_does_not_show_what_a_kept_delete_hides(tmp_path: Path) -> None:
     assert seen() == {"kept"}
     put("new", 61)
     assert seen() == {"kept", "new"}
+
+
+@pytest.mark.parametrize("index", ["SIMPLE", "BUCKET"])
+def test_hudi_rs_does_not_show_what_a_delete_before_any_record_hides(tmp_path: Path, index: str) -> None:
+    """The delete comes first, into a file group that begins with it: 55 stays hidden, 61 is there."""
+    path = str(tmp_path / "t")
+    table = tl.create_table(
+        path,
+        "id string, v string, ts bigint, _hoodie_is_deleted boolean",
+        record_key="id",
+        ordering_fields="ts",
+        options={"tombstone.retention": "7d", "hoodie.index.type": index},
+    )
+    both = [("a", "", 60, True), ("b", "kept", 1, False)]
+    for versions, wanted in (
+        (both, {"kept"}),
+        ([("a", "late", 55, False)], {"kept"}),
+        ([("a", "new", 61, False)], {"kept", "new"}),
+    ):
+        columns = zip(*versions, strict=True)
+        table.upsert(pa.table(dict(zip(table.schema.names[-4:], map(list, columns), strict=True))))
+        found = HudiTable(path).read()
+        assert {row["v"] for batch in found for row in pa.record_batch(batch).to_pylist()} == wanted
+        assert set(table.scan().to_arrow().column("v").to_pylist()) == wanted

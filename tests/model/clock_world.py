@@ -1,7 +1,8 @@
 """A table with several event times and, beside it, what must become of it: record by record, as the rules say.
 
 A *home* is a file group in which a key's history is kept. A key without one that is written gets one with its row, in a
-base file; what came with it and left no row is forgotten. Tables that merge at the write keep rows alone.
+base file. If it comes with a delete, it gets one with all that came, in a log, or, where deletes are not kept, what left no
+row is forgotten. Tables that merge at the write keep rows alone.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class ClockWorld:
         for key in dict.fromkeys(key for key, _ in batch):
             changes = canonical((change for other, change in batch if other == key), self.case)
             has_home = key in self.states or (self.kind == "buckets" and self.has_bucket)
+            has_home = has_home or (self.keeps_deletes and any(change.is_delete for change in changes))
             state, verdicts = merge_one_by_one(changes, self.case.rules, self.states.get(key))
             count(verdicts, self.waiting if has_home and self.is_lazy else told)
             if has_home and self.is_lazy:

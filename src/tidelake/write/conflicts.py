@@ -4,7 +4,7 @@ Per file group, as Apache Hudi: two writes that change one file group conflict, 
 with log appends, since logs completed after its request lie on top of it (unless they bring a key back that the new base
 file no longer has: others would not find it there). A write that replaces whole partitions conflicts
 with every write into them. What an upsert looked for and did not find must still not be there: the keys that it inserts,
-so that one new key never becomes two rows, and those whose deletes it dropped, are compared with the keys of base files
+so that one new key never becomes two rows, and those whose deletes it dropped, are compared with the keys of files
 that appeared meanwhile. And what it lost against must still be there: file groups that it went by without a change of them
 count as those that it changes, against writes that do.
 """
@@ -51,7 +51,7 @@ class Footprint:
 
 @dataclass(frozen=True, slots=True)
 class KeyChecks:
-    """Of a base file that others made meanwhile: a key that keeps this write from being true, if there is one."""
+    """Of a file that others made meanwhile: a key that keeps this write from being true, if there is one."""
 
     missed: Callable[[WriteStat], str | None] = lambda _: None
     """Of a write: a key that this one looked for and did not find, in words."""
@@ -166,12 +166,9 @@ def _check_completed(footprint: Footprint, instant: Instant, commit: CommitMetad
         if commit.operation_type == "CLUSTER":
             continue  # its keys are those of files that are looked at themselves
         is_watched = footprint.missed_anywhere or group[0] in footprint.missed_partitions
-        if is_watched and is_base(stat):
-            key = keys.missed(stat)
-            if key is not None:
-                raise _conflict(
-                    instant, commit, f"inserted {key}, that this write inserts too, or did not find to delete"
-                )
+        key = keys.missed(stat) if is_watched else None
+        if key is not None:
+            raise _conflict(instant, commit, f"inserted {key}, that this write inserts too, or did not find to delete")
     if isinstance(commit, ReplaceCommitMetadata):
         for partition, file_ids in (commit.partition_to_replace_file_ids or {}).items():
             for file_id in file_ids:

@@ -281,7 +281,7 @@ def finish(
         replaces_all=request.operation == "insert_overwrite_table",
         missed_anywhere=context.config.is_global and bool(watched),
     )
-    checks = KeyChecks(missed=key_check(storage, fresh, missed, context.config.is_global))
+    checks = KeyChecks(missed=key_check(storage, context, fresh, missed))
     if request.operation == "upsert" and not bucketed:
         checks = replace(checks, revived=revived_key(storage, context, stats))
     extra = {**extra_metadata(context, request), **rejected.metadata, **encode_looked(looked)}

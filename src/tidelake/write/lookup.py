@@ -102,13 +102,27 @@ def revived_key(
 
     def of(compacted: WriteStat) -> str | None:
         own = [s for s in stats if (s.partition_path, s.file_id) == (compacted.partition_path, compacted.file_id)]
-        names = ((s.path or "", parse_log_name((s.path or "").rpartition("/")[2]), s.file_size_in_bytes) for s in own)
-        logs = tuple(LogFile(path, name, size or 0) for path, name, size in names if name is not None)
-        keys = _logged_keys(storage, context, logs)
+        keys = _logged_keys(storage, context, _logs_of(own))
         lost = np.flatnonzero(index.locate(storage, [slice_of(compacted)], keys) < 0)
         return str(keys[int(lost[0])].as_py()) if len(lost) else None
 
     return of
+
+
+def keys_in_logs(storage: Storage, context: WriteContext, stats: Sequence[WriteStat]) -> pa.Array:
+    """The keys that logs of other writes have, as far as they are looked up."""
+    return _logged_keys(storage, context, _logs_of(stats), _looked_up(context))
+
+
+def _logs_of(stats: Sequence[WriteStat]) -> tuple[LogFile, ...]:
+    """The logs among files that statistics name."""
+    names = ((s.path or "", parse_log_name((s.path or "").rpartition("/")[2]), s.file_size_in_bytes) for s in stats)
+    return tuple(LogFile(path, name, size or 0) for path, name, size in names if name is not None)
+
+
+def _looked_up(context: WriteContext) -> tuple[int, ...]:
+    """The kinds of entries of logs whose keys are looked up: deletes where they are kept."""
+    return (DATA, DATA_DELETE, BLOCK_DELETE) if context.config.tombstone_seconds else (DATA,)
 
 
 def slice_of(stat: WriteStat) -> FileSlice:
@@ -126,8 +140,7 @@ def _logged(
 ) -> Iterator[tuple[int, Places]]:
     for number, file_slice in enumerate(slices):
         if file_slice.is_unsettled:
-            kinds = (DATA, DATA_DELETE, BLOCK_DELETE) if context.config.tombstone_seconds else (DATA,)
-            logged = _logged_keys(storage, context, file_slice.logs, kinds)
+            logged = _logged_keys(storage, context, file_slice.logs, _looked_up(context))
             present = np.flatnonzero(np.asarray(pc.is_in(keys, value_set=logged)))
             if len(present):
                 yield number, present

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidelake import index
 from tidelake.errors import InternalError
@@ -23,7 +24,9 @@ from tidelake.index import bucket_file_id
 from tidelake.query import read_base
 from tidelake.schema import RECORD_KEY
 from tidelake.storage import Storage
-from tidelake.write.lookup import slice_of
+from tidelake.write.conflicts import is_base
+from tidelake.write.context import WriteContext
+from tidelake.write.lookup import keys_in_logs, slice_of
 
 MOST_KEYS = 10_000
 """So many keys a task hands over at most; of more than that, whatever appears in the partition counts."""
@@ -71,23 +74,31 @@ class Missed:
 
 
 def key_check(
-    storage: Storage, fresh: Sequence[WriteStat], missed: Sequence[Missed], is_global: bool
+    storage: Storage, context: WriteContext, fresh: Sequence[WriteStat], missed: Sequence[Missed]
 ) -> Callable[[WriteStat], str | None]:
-    """Whether a base file that appeared meanwhile has a key that this write looked for and did not find, in words.
+    """Whether a file that appeared meanwhile has a key that this write looked for and did not find, in words.
 
-    These are the keys that it inserts, which are read from its own new files (``fresh``), and those in ``missed``.
+    These are the keys that it inserts, which are read from its own new files (``fresh``), and those in ``missed``. New keys
+    of others stand in their base files; where deletes are kept, also in logs.
     """
 
     def found(stat: WriteStat) -> str | None:
+        if not is_base(stat) and not context.config.tombstone_seconds:
+            return None
         for path, keys in _keys(storage, fresh, missed):
-            if not is_global and path != stat.partition_path:
+            if not context.config.is_global and path != stat.partition_path:
                 continue
             if keys is None:
                 return f"rows into the partition {path!r}"
-            places = np.flatnonzero(index.locate(storage, [slice_of(stat)], keys) >= 0)
+            places = np.flatnonzero(has(stat, keys))
             if len(places):
                 return f"the key {keys[int(places[0])].as_py()!r}"
         return None
+
+    def has(stat: WriteStat, keys: pa.Array) -> npt.NDArray[np.bool_]:
+        if is_base(stat):
+            return index.locate(storage, [slice_of(stat)], keys) >= 0
+        return np.asarray(pc.is_in(keys, value_set=keys_in_logs(storage, context, [stat])))
 
     return found
 

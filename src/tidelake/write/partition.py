@@ -18,6 +18,7 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidelake.config import TableType
 from tidelake.errors import InternalError, InvalidError, UnsupportedError
@@ -95,10 +96,13 @@ def plan_partition(
         is_new = task.operation == "overwrite"
         places = np.full(len(rows), -1, dtype=np.int64) if is_new else places_of(storage, context, task, rows)
         _note_missed(context, task, rows, places, missed)
+        task, places, begun = _with_early_deletes(context, task, rows, places)
         had = places[places >= 0]
         rows, places = settled(storage, context, task.path, task.slices, rows, places, outcome)
         missed += Missed.lost(task.path, (task.slices[n].file_id for n in np.setdiff1d(had, places).tolist()))
-        return _new_groups(storage, context, task, rows) if is_new else change(storage, context, task, rows, places)
+        if is_new:
+            return _new_groups(storage, context, task, rows)
+        return begun + change(storage, context, task, rows, places)
     if task.operation == "overwrite" or (context.buckets is None and task.operation in ("insert", "bulk_insert")):
         alive = rows.pick(np.flatnonzero(~_deleted(rows, context)))
         if task.operation == "insert" and is_rewritten:
@@ -106,7 +110,8 @@ def plan_partition(
         return _new_groups(storage, context, task, alive)
     rows, places = located(storage, context, task, rows)
     _note_missed(context, task, rows, places, missed)
-    return change(storage, context, task, rows, places)
+    task, places, begun = _with_early_deletes(context, task, rows, places)
+    return begun + change(storage, context, task, rows, places)
 
 
 def _note_missed(
@@ -182,9 +187,47 @@ def _log_all(storage: Storage, context: WriteContext, task: PartitionTask, rows:
     ids = [bucket_file_id(int(number), task.new_id) for number in numbers]
     places = places.copy()
     places[fresh] = len(task.slices) + np.searchsorted(numbers, buckets)
-    begun = tuple(FileSlice(task.path, file_id, context.instant, None, ()) for file_id in ids)
-    logs = _append(storage, context, replace(task, slices=(*task.slices, *begun)), rows, places)
+    logs = _append(storage, context, _begun(context, task, ids), rows, places)
     return [_empty_base(context, task, file_id) for file_id in ids] + logs
+
+
+def _begun(context: WriteContext, task: PartitionTask, file_ids: Iterable[str]) -> PartitionTask:
+    """A task with file groups that begin with it, behind those that are there; they have no base file yet."""
+    begun = (FileSlice(task.path, file_id, context.instant, None, ()) for file_id in file_ids)
+    return replace(task, slices=(*task.slices, *begun))
+
+
+def _with_early_deletes(
+    context: WriteContext, task: PartitionTask, rows: Chosen, places: npt.NDArray[np.int64]
+) -> tuple[PartitionTask, npt.NDArray[np.int64], list[PlannedFile]]:
+    """Where deletes are kept, keys that nothing has and that come with one get a place: what comes late must meet it.
+
+    All their versions go to a log. That of an unsettled slice is asked for keys anyway; else a file group begins with it, and
+    so is unsettled. Buckets that get other rows as well begin with these.
+    """
+    keeps = context.config.tombstone_seconds > 0 and context.resolve is None and not context.config.is_global
+    is_early = (places < 0) & _deleted(rows, context) if keeps and task.operation == "upsert" else np.zeros(0, np.bool_)
+    if not is_early.any():
+        return task, places, []
+    keys = rows.column(KEY)
+    deleted = keys.take(pa.array(np.flatnonzero(is_early)))
+    here = np.flatnonzero((places < 0) & np.asarray(pc.is_in(keys, value_set=deleted)))
+    placed = places.copy()
+    if context.buckets is None:
+        unsettled = next((number for number, s in enumerate(task.slices) if s.is_unsettled), None)
+        if unsettled is not None:
+            placed[here] = unsettled
+            return task, placed, []
+        ids = empty = [f"{task.new_id}-0"]
+        placed[here] = len(task.slices)
+    else:
+        buckets = _bucket_numbers(context, rows.pick(here))
+        numbers = np.unique(buckets)
+        placed[here] = len(task.slices) + np.searchsorted(numbers, buckets)
+        filled = np.isin(numbers, _bucket_numbers(context, rows.pick(np.flatnonzero(placed < 0))))
+        ids = [bucket_file_id(int(number), task.new_id) for number in numbers]
+        empty = [file_id for file_id, is_filled in zip(ids, filled, strict=True) if not is_filled]
+    return _begun(context, task, ids), placed, [_empty_base(context, task, file_id) for file_id in empty]
 
 
 def _empty_base(context: WriteContext, task: PartitionTask, file_id: str) -> PlannedFile:
@@ -320,7 +363,7 @@ def _fill_small_groups(
 
 def _new_groups(storage: Storage, context: WriteContext, task: PartitionTask, rows: Chosen) -> list[PlannedFile]:
     planned: list[PlannedFile] = []
-    for file_id, part in _new_parts(context, rows, task.new_id):
+    for file_id, part in _new_parts(context, task, rows):
         name = BaseFileName(file_id, task.token, context.instant)
 
         def write(puts: Batch, name: BaseFileName = name, part: Chosen = part) -> WriteStat:
@@ -337,19 +380,20 @@ def _new_groups(storage: Storage, context: WriteContext, task: PartitionTask, ro
 
 
 def _begin_partition(puts: Batch, context: WriteContext, task: PartitionTask) -> None:
-    if not task.slices:
+    if all(file_slice.base is None for file_slice in task.slices):
         ensure_partition(puts, task.path, context.instant)
 
 
-def _new_parts(context: WriteContext, rows: Chosen, new_id: str) -> Iterator[tuple[str, Chosen]]:
-    """The file groups that new rows make: by size, or one for each bucket."""
+def _new_parts(context: WriteContext, task: PartitionTask, rows: Chosen) -> Iterator[tuple[str, Chosen]]:
+    """The file groups that new rows make, beside those that the task has begun: by size, or one for each bucket."""
     if context.buckets is None:
+        begun = sum(file_slice.base is None for file_slice in task.slices)
         each = max(1, int(context.files.target_base_bytes / row_bytes(rows)))
-        for number, start in enumerate(range(0, len(rows), each)):
-            yield f"{new_id}-{number}", rows.part(start, each)
+        for number, start in enumerate(range(0, len(rows), each), begun):
+            yield f"{task.new_id}-{number}", rows.part(start, each)
         return
     for number, here in _groups(_bucket_numbers(context, rows)):
-        yield bucket_file_id(number, new_id), rows.pick(here)
+        yield bucket_file_id(number, task.new_id), rows.pick(here)
 
 
 def _bucket_numbers(context: WriteContext, rows: Chosen) -> npt.NDArray[np.int64]:

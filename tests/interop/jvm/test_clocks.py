@@ -110,3 +110,27 @@ def test_apache_hudi_meets_a_kept_delete_when_it_writes(hudi: Hudi, tmp_path: Pa
     assert seen() == [{"kept", "new"}, {"kept", "new"}]
     both.ours.compact()
     assert seen() == [{"kept", "new"}, {"kept", "new"}]
+
+
+@pytest.mark.parametrize("index", [{}, BUCKETS])
+def test_apache_hudi_does_not_show_what_a_delete_before_any_record_hides(
+    hudi: Hudi, tmp_path: Path, index: dict[str, str]
+) -> None:
+    """The delete comes first, into a file group that begins with it: 55 stays hidden, 61 is there; also after its compaction."""
+    path = tmp_path / "t"
+    table, both = keeping_deletes(hudi, path, index, {})
+
+    def put(*versions: tuple[str, str, int, bool]) -> list[set[str]]:
+        names = ("id", "v", "ts", "_hoodie_is_deleted")
+        table.upsert(pa.table(dict(zip(names, map(list, zip(*versions, strict=True)), strict=True))))
+        return seen()
+
+    def seen() -> list[set[str]]:
+        theirs = {row["v"] for row in hudi.read(path)["rows"]}
+        return [theirs, set(both.ours.scan().to_arrow().column("v").to_pylist())]
+
+    assert put(("a", "", 60, True), ("b", "kept", 1, False)) == [{"kept"}, {"kept"}]
+    assert put(("a", "late", 55, False)) == [{"kept"}, {"kept"}]
+    assert put(("a", "new", 61, False)) == [{"kept", "new"}, {"kept", "new"}]
+    hudi.compact(path)
+    assert seen() == [{"kept", "new"}, {"kept", "new"}]
