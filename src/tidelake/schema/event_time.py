@@ -40,8 +40,13 @@ def stored_numbers(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedA
 
 def event_bounds_ms(column: pa.Array | pa.ChunkedArray, declared: str | None) -> tuple[int | None, int | None]:
     """The least and greatest event time of a column in milliseconds; None where all are null."""
-    found = pc.min_max(stored_numbers(column))
+    found = pc.min_max(column)
     if not found["min"].is_valid:
         return None, None
-    low, high = (stored_to_ms(found[side].as_py(), column.type, declared) for side in ("min", "max"))
+    low, high = (stored_to_ms(stored_number(found[side]), column.type, declared) for side in ("min", "max"))
     return low, high
+
+
+def stored_number(value: pa.Scalar) -> int:
+    """The number that is stored of one event time."""
+    return int(value.as_py() if pa.types.is_integer(value.type) else value.value)

@@ -15,7 +15,8 @@ class Background:
 
     def __init__(self, threads: int, waiting: int) -> None:
         self._pool = ThreadPoolExecutor(threads)
-        self._room = threading.Semaphore(threads + waiting)
+        self._most = threads + waiting
+        self._room = threading.Semaphore(self._most)
         self._error: BaseException | None = None
 
     def run(self, act: Callable[[], object]) -> None:
@@ -23,12 +24,18 @@ class Background:
         self._room.acquire()
         self._pool.submit(self._do, act)
 
+    def wait(self) -> None:
+        """Wait until everything is done that was to be run so far, well or not; nobody runs anything meanwhile."""
+        for _ in range(self._most):
+            self._room.acquire()
+        self._room.release(self._most)
+
     def end(self) -> None:
         """Wait until everything is done, well or not."""
         self._pool.shutdown(wait=True)
 
     def check(self) -> None:
-        """After the end: raise the first error, if there was one."""
+        """After a wait or the end: raise the first error, if there was one."""
         if self._error is not None:
             raise self._error
 

@@ -64,19 +64,21 @@ class LocalPuts:
         """Make everything durable that was put."""
         for path, file in self._waiting:
             self._sync(path, file)
-        self._background.end()
+        self._background.wait()
         try:
             self._background.check()
         except BaseException:
+            self._background.end()
             self._drop()
             raise
-        for new in self._unnamed:
-            self._storage.name_new(new, self._folders)
-        names = Background(SYNC_THREADS, SYNC_WAITING)
-        for folder in sorted(self._folders):
-            names.run(lambda folder=folder: self._storage.sync_names(folder))  # type: ignore[misc]
-        names.end()
-        names.check()
+        try:
+            for new in self._unnamed:
+                self._storage.name_new(new, self._folders)
+            for folder in sorted(self._folders):
+                self._background.run(lambda folder=folder: self._storage.sync_names(folder))  # type: ignore[misc]
+        finally:
+            self._background.end()
+        self._background.check()
 
     def leave(self) -> None:
         """End without making anything durable."""

@@ -91,7 +91,7 @@ def matches(
     """The number of each slice that has some of the keys, with the places of these; a key may be in several."""
     logged = dict(_logged(storage, context, slices, keys))
     for number, present in index.matches(storage, slices, keys, hashes):
-        yield number, np.union1d(present, logged.pop(number, present[:0]))
+        yield number, np.union1d(present, logged.pop(number)) if number in logged else present
     yield from logged.items()
 
 

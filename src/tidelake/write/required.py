@@ -40,6 +40,8 @@ def refuse_null_required(rows: pa.Table, schema: pa.Schema) -> None:
 
 def with_values_below_nulls(rows: pa.Table) -> pa.Table:
     """The rows as Arrow casts and writes them: the parts of a null struct that may not be null hold any value."""
+    if not any(map(pa.types.is_nested, rows.schema.types)):
+        return rows
     for number, field in enumerate(rows.schema):
         if _has_required(field.type):
             chunks = [_with_values(chunk) for chunk in rows.column(number).chunks]
