@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 GROUPS = 6
 
 
-@pytest.mark.parametrize("kind", ["merge-on-read", "eager", "copy-on-write"])
+@pytest.mark.parametrize("kind", ["merge-on-read", "buckets", "eager", "copy-on-write"])
 def test_histories_on_spark_give_what_the_rules_give(spark: Any, tmp_path: Path, kind: str) -> None:
     """Batches as DataFrames of several partitions, with compactions on Spark between them."""
     seed = 3 + list(KINDS).index(kind)
