@@ -72,6 +72,12 @@ class WriteContext:
         """Whether the table's records have several event times."""
         return self.config.clocks is not None
 
+    @property
+    def keeps_early_deletes(self) -> bool:
+        """Whether a delete that finds nothing is kept, since it hides records that come after it and are older."""
+        goes_by_time = self.merge.is_event_time or self.has_clocks
+        return goes_by_time and self.config.tombstone_seconds > 0 and not self.config.is_global
+
     @cached_property
     def schema_text(self) -> str:
         """The table's Avro schema, as commits hold it."""

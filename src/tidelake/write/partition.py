@@ -205,8 +205,9 @@ def _with_early_deletes(
     All their versions go to a log. That of an unsettled slice is asked for keys anyway; else a file group begins with it, and
     so is unsettled. Buckets that get other rows as well begin with these.
     """
-    keeps = context.config.tombstone_seconds > 0 and context.resolve is None and not context.config.is_global
-    is_early = (places < 0) & _deleted(rows, context) if keeps and task.operation == "upsert" else np.zeros(0, np.bool_)
+    if task.operation != "upsert" or not context.keeps_early_deletes:
+        return task, places, []
+    is_early = (places < 0) & _deleted(rows, context)
     if not is_early.any():
         return task, places, []
     keys = rows.column(KEY)

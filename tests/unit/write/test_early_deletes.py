@@ -133,17 +133,22 @@ def test_partition_that_begins_with_a_delete_is_one_to_every_engine(index: str) 
     assert values(table) == dict.fromkeys("cdefgh", "both")
 
 
-@pytest.mark.parametrize("index", INDEXES)
-def test_delete_before_any_record_without_retention_is_dropped(index: str) -> None:
-    """Tables that keep no deletes have no file of it."""
-    table = tl.create_table(
-        "memory://none",
-        f"{SMITH_SCHEMA}, {MARK} boolean",
-        record_key="id",
-        ordering_fields="a_ts",
-        options=INDEXES[index],
-        storage=MemoryStorage(),
-    )
+UNKEPT = {
+    "no retention": {"ordering_fields": "a_ts"},
+    "commit time": {"options": {"tombstone.retention": "7d"}},
+    "global": {
+        "ordering_fields": "a_ts",
+        "partition_by": "p_ts",
+        "options": {"tombstone.retention": "7d", "hoodie.index.type": "GLOBAL_SIMPLE"},
+    },
+}
+
+
+@pytest.mark.parametrize("kind", UNKEPT)
+def test_delete_before_any_record_that_hides_nothing_is_dropped(kind: str) -> None:
+    """Tables that keep no deletes, do not go by time or have a global index have no file of it."""
+    schema = f"{SMITH_SCHEMA}, {MARK} boolean"
+    table = tl.create_table("memory://none", schema, record_key="id", storage=MemoryStorage(), **UNKEPT[kind])
     put(table, ("a", "", 5, True))
     assert list(table.files()) == []
     put(table, ("a", "late", 4, False))
