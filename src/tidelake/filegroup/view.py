@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 
+from tidelake._cached import cached
 from tidelake.config import TableConfig
 from tidelake.errors import InvalidError, MissingFileError
 from tidelake.filegroup.listing import (
@@ -84,12 +84,12 @@ class TableView:
         self.point = point or ViewPoint()
         self._refuse_cleaned_point()
 
-    @cached_property
+    @cached
     def instants(self) -> tuple[Instant, ...]:
         """The active write instants that the view includes, by requested time."""
         return tuple(i for i in self._timeline.completed_writes if self._includes(i.requested_time, i.completion_time))
 
-    @cached_property
+    @cached
     def commits(self) -> dict[str, CommitMetadata]:
         """What those instants did, by requested time; replacements are always read."""
         checked = self._checked
@@ -101,7 +101,7 @@ class TableView:
             )
         )
 
-    @cached_property
+    @cached
     def replaced(self) -> frozenset[tuple[str, str]]:
         """The file groups that overwrites and clusterings have retired, as (partition path, file id)."""
         return frozenset(
@@ -239,7 +239,7 @@ class TableView:
                 expected[stat.path] = file
         return expected
 
-    @cached_property
+    @cached
     def _stats(self) -> dict[str, list[WriteStat]]:
         """What the view's commits wrote, by partition."""
         found: dict[str, list[WriteStat]] = {}
@@ -251,17 +251,17 @@ class TableView:
                 found.setdefault(stat.partition_path or "", []).append(stat)
         return found
 
-    @cached_property
+    @cached
     def _visible_active(self) -> dict[str, bool]:
         included = {i.requested_time for i in self.instants}
         return {i.requested_time: i.requested_time in included for i in self._timeline.instants if i.is_write}
 
-    @cached_property
+    @cached
     def _taken_back(self) -> frozenset[str]:
         """Instants that were rolled back: a writer that was taken for dead may still make files that carry them."""
         return frozenset(target for taker in self._timeline.takers for target in self._reader.targets(taker))
 
-    @cached_property
+    @cached
     def _archived_completions(self) -> dict[str, str]:
         return {i.requested_time: i.completion_time for i in self._reader.history if i.completion_time}
 

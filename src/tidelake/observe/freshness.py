@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidelake._cached import cached
 from tidelake._clock import utc_from_ms
 from tidelake.config import TableConfig, TableType
 from tidelake.format.freshness_marks import FreshnessMarks, ViewTimes
@@ -123,14 +123,14 @@ class FreshnessReport:
     def _since_last(self, event_ms: int | None) -> int | None:
         return None if event_ms is None or self.last_completion_ms is None else self.last_completion_ms - event_ms
 
-    @cached_property
+    @cached
     def partitions(self) -> tuple[PartitionFreshness, ...]:
         """Each partition with files, by path."""
         if self._found is None or self._statistics is None:
             return ()
         return tuple(_partitions(self._found, self._statistics))
 
-    @cached_property
+    @cached
     def holding(self) -> tuple[HoldingGroup, ...]:
         """The file groups that hold the read-optimised view back, the one with the least event time first."""
         if self._found is None or self._found.live is None:

@@ -6,11 +6,11 @@ Nothing is read until one of the ``to_...`` methods is called; a scan stands for
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from tidelake._cached import cached
 from tidelake.engine import Executor, LocalExecutor
 from tidelake.errors import InvalidError, UnsupportedError
 from tidelake.query import ScanPlan, ScanRequest, TableSource, plan_scan
@@ -37,7 +37,7 @@ class Scan:
         self._spark = spark
         self._executor = executor or LocalExecutor()
 
-    @cached_property
+    @cached
     def plan(self) -> ScanPlan:
         """The slices that the scan reads, and how."""
         return plan_scan(self._source, self._request)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 
+from tidelake._cached import cached
 from tidelake.format.names import State, TimelineName
 
 WRITE_ACTIONS = frozenset({"commit", "deltacommit", "replacecommit"})
@@ -66,22 +66,22 @@ class Timeline:
         self.names = frozenset(names) - frozenset(self.ghosts)
         self.instants = _fold(self.names)
 
-    @cached_property
+    @cached
     def by_time(self) -> dict[str, Instant]:
         """Completed write instants by requested time."""
         return {i.requested_time: i for i in self.completed_writes}
 
-    @cached_property
+    @cached
     def completed_writes(self) -> tuple[Instant, ...]:
         """Completed write instants, by requested time."""
         return tuple(i for i in self.instants if i.is_completed and i.is_write)
 
-    @cached_property
+    @cached
     def pending(self) -> tuple[Instant, ...]:
         """What is requested or inflight."""
         return tuple(i for i in self.instants if not i.is_completed)
 
-    @cached_property
+    @cached
     def takers(self) -> tuple[Instant, ...]:
         """Rollbacks and restores, in any state: they take instants back."""
         return tuple(i for i in self.instants if i.action in ("rollback", "restore"))
@@ -90,18 +90,18 @@ class Timeline:
         """Which files of an instant are there."""
         return frozenset(n.state for n in self.names if (n.requested_time, n.action) == (requested_time, action))
 
-    @cached_property
+    @cached
     def savepoints(self) -> frozenset[str]:
         """Requested times of the commits that a savepoint keeps."""
         return frozenset(i.requested_time for i in self.instants if i.action == "savepoint" and i.is_completed)
 
-    @cached_property
+    @cached
     def first_active(self) -> str | None:
         """The first write instant, in any state, that no savepoint keeps."""
         writes = (i.requested_time for i in self.instants if i.is_write and i.requested_time not in self.savepoints)
         return next(writes, None)
 
-    @cached_property
+    @cached
     def greatest_time(self) -> str:
         """The greatest time that any name holds, requested or completion; empty if there is none."""
         times = [i.requested_time for i in self.instants]

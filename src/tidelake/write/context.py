@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import pyarrow as pa
 
+from tidelake._cached import cached
 from tidelake.config import (
     BASE_FILE_BYTES,
     COMPRESSION,
@@ -78,12 +78,12 @@ class WriteContext:
         goes_by_time = self.merge.is_event_time or self.has_clocks
         return goes_by_time and self.config.tombstone_seconds > 0 and not self.config.is_global
 
-    @cached_property
+    @cached
     def schema_text(self) -> str:
         """The table's Avro schema, as commits hold it."""
         return avro_json(self.schema, self.config.name)
 
-    @cached_property
+    @cached
     def stored_schema_text(self) -> str:
         """The Avro schema of stored records, with meta columns."""
         return avro_json(self.schema, self.config.name, meta_columns=True)

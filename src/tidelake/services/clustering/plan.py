@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import groupby
 
+from tidelake._cached import cached
 from tidelake._limits import MIB
 from tidelake.config import (
     CLUSTERING_GROUP_BYTES,
@@ -92,7 +92,7 @@ class ClusteringPlanner(ServicePlanner):
 
     kind = CLUSTERING
 
-    @cached_property
+    @cached
     def wanted(self) -> Layout:
         """How files are to look."""
         return Layout.of(self.config)
@@ -169,7 +169,7 @@ class ClusteringPlanner(ServicePlanner):
             self._layouts[file_slice.base_instant] = known
         return known == self.layout
 
-    @cached_property
+    @cached
     def _layouts(self) -> dict[str, str]:
         """The layouts of completed clusterings that were looked at."""
         return {}

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timezone, tzinfo
-from functools import cached_property
 from typing import Protocol, runtime_checkable
 from zoneinfo import ZoneInfo
 
 import pyarrow.compute as pc
 
+from tidelake._cached import cached
 from tidelake._clock import utc_from_ms
 from tidelake.config import (
     EVENT_TIME_DELAY,
@@ -74,7 +74,7 @@ class EventTimeConfig(ServiceConfig):
         name = EVENT_TIME_ZONE.of(self.options)
         return ZoneInfo(name) if name else self.zone
 
-    @cached_property
+    @cached
     def seen(self) -> EventsSeen:
         """The events that the timeline has seen."""
         if self.source is None:
