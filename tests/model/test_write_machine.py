@@ -27,6 +27,10 @@ REGRESSIONS = (
     "mor-event1-1part-avro/742449906",
     "mor-commit-0part-parquet-3buckets/375735251",
     "mor-event2-1part-parquet/370033093",
+    "cow-commit-2part-parquet/393886086",
+    "mor-event2-2part-avro/30512532",
+    "mor-event1-1part-parquet-3buckets/673945503",
+    "mor-event1-0part-parquet-3buckets/410651488",
 )
 """Seeds that failed once, each with its shape: ``shape/seed``."""
 

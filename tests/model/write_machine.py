@@ -229,7 +229,7 @@ class Machine:
     def crash(self) -> None:
         """A writer dies at a random storage operation; readers see all or nothing, and the next writer goes on."""
         write = self.any_write()
-        before, after = self.oracle.rows(), self.outcome(write)
+        before, after = self.oracle, self.outcome(write)
         kind = self.random.choice(["crash_before", "crash_after", "tear"])
         faulty = FaultyStorage(self.storage, [Fault(self.random.randint(3, 60), kind)], clock=self.clock)
         try:
@@ -240,17 +240,17 @@ class Machine:
             assert after is not None
             self.oracle = after
             return
-        outcomes = [before] if after is None else [before, after.rows()]
+        outcomes = [before] if after is None else [before, after]
         seen = self.read()
-        assert seen in outcomes
+        assert seen in [outcome.rows() for outcome in outcomes]
         self.expire()
         more = self.row(next(self.fresh_ids), deleted=False)
         self.open().upsert(self.table([more]))
-        if after is not None and self.read() == after.rows() + multiset([more]):
-            self.oracle = after
-        else:
-            assert seen == before, "a visible write went away"
-        self.oracle.upsert([more])
+        seen_then = self.read()
+        assert seen == before.rows() or seen_then == seen + multiset([more]), "a visible write went away"
+        for outcome in outcomes:
+            outcome.upsert([more])
+        self.settle(seen_then, *outcomes)
 
     def second_writer(self) -> None:
         """Another writer's whole write happens within a write: both succeed as one after the other, or one is told."""
@@ -291,8 +291,9 @@ class Machine:
             self.settle(seen, inner_last, outer_last)
 
     def settle(self, seen: Counter[str], *orders: Oracle) -> None:
-        """Which of two serial orders it was, if the rows tell; an order that hides tombstones is not guessed."""
+        """Which of two courses it took, if the rows tell; one that hides tombstones is not guessed."""
         fitting = [order for order in orders if order.rows() == seen]
+        assert fitting
         self.oracle = fitting[0]
         if len(fitting) == 2 and fitting[0].entries != fitting[1].entries:
             everything = Write(

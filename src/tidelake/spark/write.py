@@ -115,9 +115,11 @@ def write_on_spark(storage: Storage, clock: Clock, frame: DataFrame, request: Wr
         is_global = source.config.is_global and request.operation == "upsert"
         slices = old_slices(storage, source, transaction, None) if is_global else None
         done = _run(storage, context, data, transaction.start, request, slices)
-        replaced = _replaced(storage, source, transaction, sorted({*done.partitions}), request)
+        paths = sorted({*done.partitions})
+        replaced = _replaced(storage, source, transaction, paths, request)
         told = replace(request, incoming_times=done.times)
-        return finish(storage, transaction, context, told, tuple(done.stats), replaced, done.rejected, done.missed)
+        stats = tuple(done.stats)
+        return finish(storage, transaction, context, told, stats, paths, replaced, done.rejected, done.missed)
 
     try:
         return in_transaction(start_of(source, clock, request), run)

@@ -249,7 +249,8 @@ def _write(
     stats = _run(storage, context, tasks, [partial(chosen, rows, here, request) for here in numbers], outcome, missed)
     rejected = stage_rejects(storage, context.config, context.instant, "0", outcome)
     replaced = {p: tuple(s.file_id for s in found) for p, found in slices.items() if found} if replacing else {}
-    return finish(storage, transaction, context, request, stats, replaced, rejected, missed)
+    paths = [path for path, _ in parts]
+    return finish(storage, transaction, context, request, stats, paths, replaced, rejected, missed)
 
 
 def finish(
@@ -258,11 +259,12 @@ def finish(
     context: WriteContext,
     request: WriteRequest,
     stats: tuple[WriteStat, ...],
+    partitions: Sequence[str],
     replaced: Mapping[str, tuple[str, ...]],
     rejected: Rejected,
     missed: Sequence[Missed],
 ) -> Commit:
-    """Commit what the tasks wrote."""
+    """Commit what the tasks wrote; ``partitions`` are those that rows came for, also if these were deletes alone."""
     current().stage("commit")
     bucketed = context.buckets is not None
     fresh = [stat for stat in stats if is_base(stat)] if request.operation == "upsert" and not bucketed else []
@@ -276,7 +278,7 @@ def finish(
     footprint = replace(
         footprint,
         looked=frozenset(footprint.group(*group) for group in looked),
-        replaced_partitions=frozenset([*replaced, *(s.partition_path or "" for s in stats)] if replacing else []),
+        replaced_partitions=frozenset([*replaced, *partitions] if replacing else []),
         missed_partitions=frozenset(watched),
         replaces_all=request.operation == "insert_overwrite_table",
         missed_anywhere=context.config.is_global and bool(watched),

@@ -300,8 +300,14 @@ DROPPED: dict[str, tuple[Write, Write]] = {
         lambda t: t.upsert(batch((4, "new", False), *((9 + 2 * n, "gone", True) for n in range(4)))),
         lambda t: t.upsert(batch((11, "new", False), (4, "gone", True))),
     ),
+    "overwrite by a delete alone": (
+        lambda t: t.insert_overwrite(batch((4, "new", False), (9, "gone", True))),
+        lambda t: t.upsert(batch((9, "other", False), (4, "gone", True))),
+    ),
 }
 """A delete that finds nothing is true before the other's insert only, and the other's before this one's."""
+FIRST = {"overwrite by a delete alone": ((2, "two", False),)}
+"""What the table has; of the second day nothing, where the day is overwritten by nothing."""
 
 
 @pytest.mark.parametrize("options", [{}, {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "7"}])
@@ -328,7 +334,7 @@ def test_writes_that_drop_deletes_of_what_the_other_inserts_have_an_order(
             options=options,
             storage=storage,
             clock=clock,
-        ).upsert(batch((2, "two", False), (3, "three", False)))
+        ).upsert(batch(*FIRST.get(name, ((2, "two", False), (3, "three", False)))))
         return storage, clock
 
     orders = []
