@@ -165,7 +165,8 @@ def test_task_that_ends_after_its_write_removes_its_files(tmp_path, monkeypatch)
     context = context_of(source, user, transaction, request)
     rows = prepare(pa.table({"id": [0, 1], "v": ["n", "n"], "ts": [2, 2], "day": ["d0", "d1"]}), user, table.config)
     done = write._write_task(storage, context, transaction.start, request, rows, None)
-    commit = finish(storage, transaction, context, request, tuple(done.stats), {}, done.rejected, done.missed)
+    stats, paths = tuple(done.stats), done.partitions
+    commit = finish(storage, transaction, context, request, stats, paths, {}, done.rejected, done.missed)
     before = files_of(table, commit.requested_time)
     monkeypatch.setattr(write, "_attempt", lambda: ("0-0-1", 1))
     with pytest.raises(ConflictError, match="ended before this task"):
