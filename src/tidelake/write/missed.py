@@ -85,20 +85,21 @@ def key_check(
     def found(stat: WriteStat) -> str | None:
         if not is_base(stat) and not context.config.tombstone_seconds:
             return None
+        logged = None if is_base(stat) else keys_in_logs(storage, context, [stat])
         for path, keys in _keys(storage, fresh, missed):
             if not context.config.is_global and path != stat.partition_path:
                 continue
             if keys is None:
                 return f"rows into the partition {path!r}"
-            places = np.flatnonzero(has(stat, keys))
+            has = (
+                index.locate(storage, [slice_of(stat)], keys) >= 0
+                if logged is None
+                else pc.is_in(keys, value_set=logged)
+            )
+            places = np.flatnonzero(np.asarray(has))
             if len(places):
                 return f"the key {keys[int(places[0])].as_py()!r}"
         return None
-
-    def has(stat: WriteStat, keys: pa.Array) -> npt.NDArray[np.bool_]:
-        if is_base(stat):
-            return index.locate(storage, [slice_of(stat)], keys) >= 0
-        return np.asarray(pc.is_in(keys, value_set=keys_in_logs(storage, context, [stat])))
 
     return found
 
