@@ -18,6 +18,11 @@ from tidelake.format.commit_metadata import CommitMetadata
 from tidelake.write.looked import looked_groups
 
 pytestmark = pytest.mark.spark
+EVENT_TIMES = {
+    "multiple.eventime.latest.verification.enable": "true",
+    "hoodie.eventime.latest.verification.fields": "ts,name",
+    "hoodie.eventime.latest.verification.mode": "all",
+}
 COLUMNS = ("id", "name", "ts", "day")
 
 
@@ -215,3 +220,25 @@ def test_spark_upsert_makes_as_many_groups_of_new_rows_as_its_size_asks_for(spar
     monkeypatch.setattr("tidelake.spark.write._SALT_BYTES", 100)
     assert len(large.upsert(data).stats) > 4
     assert state(small) == state(large) == state(unknown)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "3"},
+        EVENT_TIMES,
+        {**EVENT_TIMES, "write.resolve": "eager"},
+    ],
+    ids=["simple", "bucket", "event-times", "eager"],
+)
+def test_spark_no_two_rows_of_a_write_have_one_sequence_number(spark, tmp_path: Path, options: dict[str, str]) -> None:
+    """A task writes several files of several partitions: each row is told from all others of its commit."""
+    ordering = None if options.keys() & EVENT_TIMES.keys() else "ts"
+    table = make(tmp_path / "t", options=options, ordering_fields=ordering)
+    for step in range(1, 3):
+        new = rows(*((i, "n", step, f"d{i % 7}") for i in range(40 * step)))
+        table.upsert(frame(spark, new).repartition(2))
+        found = table.scan(columns=["_hoodie_commit_time", "_hoodie_commit_seqno"]).to_arrow()
+        assert found.num_rows == 40 * step
+        assert len(set(found["_hoodie_commit_seqno"].to_pylist())) == 40 * step

@@ -57,16 +57,33 @@ class BloomFilter:
         return found
 
 
-def build_bloom(keys: pa.Array, *, error_rate: float = 1e-9) -> BloomFilter:
-    """A filter with one row, sized for these keys."""
-    expected = max(1, len(keys))
-    bit_count = math.ceil(expected * (-math.log(error_rate) / math.log(2) ** 2))
-    hash_count = math.ceil(math.log(2) * bit_count / expected)
+def build_bloom(keys: pa.Array, *, error_rate: float = 1e-9, hashes: Hashes | None = None) -> BloomFilter:
+    """A filter with one row, sized for these keys; their hashes (``bloom_hashes``) may be known."""
+    bit_count, hash_count = _shape(len(keys), error_rate)
     bits = np.zeros(-(-bit_count // 8) * 8, dtype=np.uint8)
-    for _, hashes in _positions(keys, hash_count, bit_count):
-        bits[hashes.reshape(-1)] = 1
+    if hashes is not None:
+        bits[_remainders(hashes[:, :hash_count], bit_count)] = 1
+    else:
+        for _, places in _positions(keys, hash_count, bit_count):
+            bits[places.reshape(-1)] = 1
     row = np.packbits(bits, bitorder="little").tobytes()
-    return BloomFilter(hash_count, bit_count, expected, len(keys), (row,))
+    return BloomFilter(hash_count, bit_count, max(1, len(keys)), len(keys), (row,))
+
+
+def bloom_hashes(keys: pa.Array, *, error_rate: float) -> Hashes:
+    """The hashes (keys x hashes) that filters of some of these keys are made of, as many as any of them asks for."""
+    _, most = _shape(1, error_rate)
+    found = np.empty((len(keys), most), dtype=np.int32)
+    for places, chains in _chains(keys, most):
+        found[places] = chains.T
+    return found
+
+
+def _shape(keys: int, error_rate: float) -> tuple[int, int]:
+    """How many bits and hashes a filter of so many keys has; the fewer the keys, the more hashes."""
+    expected = max(1, keys)
+    bit_count = math.ceil(expected * (-math.log(error_rate) / math.log(2) ** 2))
+    return bit_count, math.ceil(math.log(2) * bit_count / expected)
 
 
 def decode_bloom(text: str, type_code: str = DYNAMIC) -> BloomFilter:
@@ -124,16 +141,26 @@ def _positions(
     keys: pa.Array, hash_count: int, bit_count: int
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
     """For keys of each length, a cacheful at a time: which rows of the input they are, and their bits (hashes x keys)."""
+    for places, hashes in _chains(keys, hash_count):
+        yield places, _remainders(hashes, bit_count)
+
+
+def _remainders(hashes: Hashes, bit_count: int) -> npt.NDArray[np.int64]:
+    """The bits of hashes. Java's remainder takes the sign of the dividend; the sign is dropped afterwards."""
+    found: npt.NDArray[np.int64] = np.abs(hashes.astype(np.int64)) % bit_count
+    return found
+
+
+def _chains(keys: pa.Array, hash_count: int) -> Iterator[tuple[npt.NDArray[np.int64], Hashes]]:
+    """For keys of each length, a cacheful at a time: which rows of the input they are, and their hashes (hashes x keys)."""
     for places, letters in _by_length(keys):
         mixed = _mix(letters)
         seeds = np.zeros(len(places), dtype=np.int32)
-        hashes = np.empty((hash_count, len(places)), dtype=np.int64)
+        hashes = np.empty((hash_count, len(places)), dtype=np.int32)
         for number in range(hash_count):
             seeds = _murmur(mixed, letters.shape[1], seeds)
             hashes[number] = seeds
-        # Java's remainder takes the sign of the dividend; the sign is dropped afterwards.
-        np.abs(hashes, out=hashes)
-        yield places, hashes % bit_count
+        yield places, hashes
 
 
 def _by_length(keys: pa.Array) -> Iterator[tuple[npt.NDArray[np.int64], Bits]]:

@@ -63,7 +63,7 @@ from tidelake.write.partition import PartitionTask, PlannedFile, plan_partition,
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare, refuse_unfit
 from tidelake.write.rejects import Rejected, rejected_together, stage_rejects
 from tidelake.write.required import with_values_below_nulls
-from tidelake.write.rows import GONE, KEY, PATH, PLACE, SALT, Chosen
+from tidelake.write.rows import GONE, KEY, PATH, PLACE, SALT, SEQUENCE, Chosen, sequence_numbers
 from tidelake.write.settle import without_untimed
 from tidelake.write.spread import SALTS, placed, tagged
 from tidelake.write.transaction import Commit, Transaction, in_transaction
@@ -367,10 +367,12 @@ def _write_task(
         tasks.append(PartitionTask(path, old, kind, token, SystemClock().new_id(), may_have_blanks(old, commits)))
     if is_tagged:
         tasks, rows = placed(context, tasks, [here for _, here in parts], rows)
+    number = int(token.partition("-")[0])
+    rows = rows.append_column(SEQUENCE, sequence_numbers(context.instant, number, np.arange(rows.num_rows)))
     planned: list[PlannedFile] = []
     missed = _told(tellers, slices)
     for task, (_, here) in zip(tasks, parts, strict=True):
-        planned += plan_partition(storage, context, task, chosen(rows, here, request), outcome, missed)
+        planned += plan_partition(storage, context, task, chosen(rows, here, sorts=request.sorts), outcome, missed)
     put_markers(storage, context.instant, attempt, [(file.path, file.kind) for file in planned])
     with storage.batch() as puts:
         stats = [file.write(puts) for file in planned]

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tidelake.storage._background import Background
 
@@ -20,8 +22,12 @@ SYNC_THREADS: Final = 8
 """Syncs wait for each other in the disk's journal: many at a time are made durable by one of its commits."""
 SYNC_WAITING: Final = 256
 """How many files of a batch may be open, waiting to be synced."""
+SYNC_AT_A_TIME: Final = 16
+"""How many of them are handed to a thread when there are too many."""
 SYNC_AT_ONCE_BYTES: Final = 1 << 20
 """A file of a batch that is larger is synced while others are made."""
+
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +50,7 @@ class LocalPuts:
         self._waiting: list[tuple[str, int]] = []
         self._unnamed: list[NewFile] = []
         self._guard = threading.Lock()
-        self._background = Background(SYNC_THREADS, SYNC_WAITING)
+        self._background = Background(SYNC_THREADS, SYNC_WAITING // SYNC_AT_A_TIME)
 
     def put(self, path: str, data: bytes | memoryview) -> None:
         file = self._storage.put_new(path, data, self._folders)
@@ -62,8 +68,8 @@ class LocalPuts:
 
     def sync(self) -> None:
         """Make everything durable that was put."""
-        for path, file in self._waiting:
-            self._sync(path, file)
+        for files in _shared(self._waiting):
+            self._sync(files)
         self._background.wait()
         try:
             self._background.check()
@@ -74,8 +80,8 @@ class LocalPuts:
         try:
             for new in self._unnamed:
                 self._storage.name_new(new, self._folders)
-            for folder in sorted(self._folders):
-                self._background.run(lambda folder=folder: self._storage.sync_names(folder))  # type: ignore[misc]
+            for folders in _shared(sorted(self._folders)):
+                self._background.run(partial(self._storage.sync_names, folders))
         finally:
             self._background.end()
         self._background.check()
@@ -92,11 +98,21 @@ class LocalPuts:
             self._storage.drop_new(new)
 
     def _sync_later(self, path: str, file: int, size: int) -> None:
+        if size >= SYNC_AT_ONCE_BYTES:
+            self._sync([(path, file)])
+            return
+        first: list[tuple[str, int]] = []
         with self._guard:
-            if size < SYNC_AT_ONCE_BYTES and len(self._waiting) < SYNC_WAITING:
-                self._waiting.append((path, file))
-                return
-        self._sync(path, file)
+            self._waiting.append((path, file))
+            if len(self._waiting) > SYNC_WAITING:
+                first, self._waiting = self._waiting[:SYNC_AT_A_TIME], self._waiting[SYNC_AT_A_TIME:]
+        if first:
+            self._sync(first)
 
-    def _sync(self, path: str, file: int) -> None:
-        self._background.run(lambda: self._storage.sync_file(path, file))
+    def _sync(self, files: Sequence[tuple[str, int]]) -> None:
+        self._background.run(partial(self._storage.sync_files, files))
+
+
+def _shared(items: Sequence[_Item]) -> Iterable[Sequence[_Item]]:
+    """Items, as shares of the threads."""
+    return (items[n::SYNC_THREADS] for n in range(min(SYNC_THREADS, len(items))))

@@ -26,7 +26,7 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -184,13 +184,14 @@ class LocalStorage:
                 return None
             return self._new_temp(path, data)
 
-    def sync_file(self, path: str, file: int) -> None:
-        """Sync a file of a batch and close it."""
-        try:
-            with self._writing(path):
-                os.fsync(file)
-        finally:
-            os.close(file)
+    def sync_files(self, files: Sequence[tuple[str, int]]) -> None:
+        """Sync files of a batch, up to the first that cannot be, and close them all."""
+        with contextlib.ExitStack() as opened:
+            for _, file in files:
+                opened.callback(os.close, file)
+            for path, file in files:
+                with self._writing(path):
+                    os.fsync(file)
 
     def name_new(self, new: NewFile, folders: set[str]) -> None:
         """Give a synced file its name, unless another has it by now; ``folders`` is told which have new names."""
@@ -205,10 +206,11 @@ class LocalStorage:
         with contextlib.suppress(OSError):
             unlink(new.temp)
 
-    def sync_names(self, folder: str) -> None:
-        """Sync a folder that a batch has made names in."""
-        with self._writing(folder):
-            sync_folder(folder)
+    def sync_names(self, folders: Sequence[str]) -> None:
+        """Sync folders that a batch has made names in."""
+        for folder in folders:
+            with self._writing(folder):
+                sync_folder(folder)
 
     def put_if_absent(self, path: str, data: bytes) -> str:
         target = self._target(path)
@@ -320,7 +322,10 @@ class LocalStorage:
         return target
 
     def _must_be_inside(self, folder: str, path: str) -> None:
-        if folder in self._inside:
+        # What is not there is no link: it will be where the folder is in which it is made.
+        while folder not in self._inside and folder != self._root and not os.path.lexists(folder):
+            folder = os.path.dirname(folder)
+        if folder in self._inside or folder == self._root:
             return
         root = os.path.realpath(self._root)
         real = os.path.realpath(folder)

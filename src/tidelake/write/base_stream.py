@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 
 from tidelake._limits import MIB
 from tidelake.format.base_footer import BaseFooter, encode_footer
-from tidelake.format.bloom import DYNAMIC, build_bloom, encode_bloom
+from tidelake.format.bloom import DYNAMIC
 from tidelake.format.commit_metadata import WriteStat
 from tidelake.format.names import BaseFileName
 from tidelake.schema import FILE_NAME, RECORD_KEY
 from tidelake.storage import Storage
 from tidelake.write.context import WriteContext
-from tidelake.write.files import event_bounds, file_stat, join, parquet_options
+from tidelake.write.files import bloom_text, event_bounds, file_stat, join, parquet_options
 from tidelake.write.required import with_values_below_nulls
 
 _GROUP_BYTES = 128 * MIB
@@ -96,7 +96,7 @@ def _footer(context: WriteContext, keys: list[pa.Array]) -> BaseFooter:
         return footer
     column = pa.chunked_array(keys, pa.string()).combine_chunks()
     bounds = pc.min_max(column).as_py()
-    bloom = encode_bloom(build_bloom(column, error_rate=1e-3)) if context.files.has_bloom else None
+    bloom = bloom_text(column) if context.files.has_bloom else None
     return replace(footer, bloom_text=bloom, bloom_type=DYNAMIC, min_key=bounds["min"], max_key=bounds["max"])
 
 

@@ -42,9 +42,11 @@ MARKERS = "MARKERS"
 _SAMPLE_ROWS = 1_000
 _SMALL_ROWS = 5_000
 """Files of fewer rows get no dictionaries."""
-_TINY_ROWS = 1_000
+TINY_ROWS = 1_000
+"""What a file of fewer rows takes is mostly its own start, of Python, parquet and compression."""
+BLOOM_ERROR_RATE = 1e-3
 _TINY_COMPRESSION = "snappy"
-"""Of blocks of few rows: zstd's own start takes longer there than all other work, for each column."""
+"""Of blocks of so few rows: zstd's start takes longer there than all other work, for each column."""
 
 
 def join(partition_path: str, name: str) -> str:
@@ -78,10 +80,14 @@ def write_base(
     partition_path: str,
     rows: pa.Table,
     previous: str | None,
+    hashes: pa.Array | None = None,
 ) -> WriteStat:
-    """Write a base file of stored rows; ``previous`` is the name of the base file it replaces."""
+    """Write a base file of stored rows; ``previous`` is the name of the base file it replaces.
+
+    ``hashes`` are those of the rows' keys for the bloom filter, if they are known.
+    """
     path = join(partition_path, str(name))
-    data = encode_base(rows, context)
+    data = encode_base(rows, context, hashes)
     puts.put(path, data)
     old = None if previous is None else previous.rpartition("_")[2].partition(".")[0]
     bounds = event_bounds(rows, context)
@@ -95,20 +101,25 @@ def write_base(
     )
 
 
-def encode_base(rows: pa.Table, context: WriteContext) -> memoryview:
+def encode_base(rows: pa.Table, context: WriteContext, hashes: pa.Array | None = None) -> memoryview:
     """Stored rows as the bytes of a base file, with bloom filter and key range in the footer."""
     footer = BaseFooter(schema_text=context.stored_schema_text, model_name="avro")
     if context.config.has_meta_columns:
         # Of a file without rows too: Apache Hudi's BLOOM index fails on one without a filter.
         keys = in_one(rows.column(RECORD_KEY))
-        low, high = (pc.min_max(keys).as_py()[side] for side in ("min", "max"))
-        bloom = encode_bloom(build_bloom(keys, error_rate=1e-3)) if context.files.has_bloom else None
-        footer = replace(footer, bloom_text=bloom, bloom_type=DYNAMIC, min_key=low, max_key=high)
+        bounds = pc.min_max(keys).as_py()
+        bloom = bloom_text(keys, hashes) if context.files.has_bloom else None
+        footer = replace(footer, bloom_text=bloom, bloom_type=DYNAMIC, min_key=bounds["min"], max_key=bounds["max"])
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, rows.schema, **parquet_options(rows, context)) as writer:
         writer.write_table(with_values_below_nulls(rows), row_group_size=context.files.row_group_rows)
         writer.add_key_value_metadata(encode_footer(footer))
     return memoryview(sink.getvalue())
+
+
+def bloom_text(keys: pa.Array, hashes: pa.Array | None = None) -> str:
+    known = None if hashes is None else np.asarray(hashes.flatten()).reshape(len(hashes), -1)
+    return encode_bloom(build_bloom(keys, error_rate=BLOOM_ERROR_RATE, hashes=known))
 
 
 def write_log(
@@ -176,7 +187,7 @@ def _data_block(rows: pa.Table, context: WriteContext, headers: dict[HeaderKey, 
 def parquet_options(rows: pa.Table, context: WriteContext) -> dict[str, Any]:
     """Settings of the parquet writer; a dictionary of values that are mostly different is only work."""
     files, count = context.files, rows.num_rows
-    is_tiny = count < _TINY_ROWS and files.compression == COMPRESSION.default
+    is_tiny = count < TINY_ROWS and files.compression == COMPRESSION.default
     has_dictionary = files.has_dictionary and count >= _SMALL_ROWS
     return {
         "compression": _TINY_COMPRESSION if is_tiny else files.compression,

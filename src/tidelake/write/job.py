@@ -17,7 +17,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidelake._clock import Clock
-from tidelake._limits import MIB
 from tidelake._progress import current
 from tidelake.config import MergeMode, TableConfig, TableType, WriterOptions, refuse_unfit_exact
 from tidelake.errors import InvalidError, UnsupportedError
@@ -27,25 +26,25 @@ from tidelake.filegroup.partitions import check_partition
 from tidelake.format.commit_metadata import WRITER_KEY, WriteStat
 from tidelake.format.event_marks import DEFAULT_INPUT, WATERMARK_PREFIX
 from tidelake.format.freshness_marks import INCOMING_MAX_KEY, INCOMING_MIN_KEY, OWN_PREFIXES, encode_incoming
-from tidelake.index import key_hashes
 from tidelake.merge import Outcome, merge_spec, refuse_loose, resolve_spec
 from tidelake.query import TableSource, table_schema
 from tidelake.schema import with_meta
 from tidelake.storage import Storage
 from tidelake.timeline import Timeline
+from tidelake.write.arrange import ARRANGED_BYTES, by_partition_and_key, by_place, is_scattered
 from tidelake.write.blanks import may_have_blanks
 from tidelake.write.conflicts import Footprint, KeyChecks, clustered_groups, is_base, is_new_base
 from tidelake.write.context import FileOptions, WriteContext
 from tidelake.write.event_time import TimesBrought, refuse_widened_times, times_brought
-from tidelake.write.files import event_bounds, open_markers, put_markers
+from tidelake.write.files import TINY_ROWS, event_bounds, open_markers, put_markers
 from tidelake.write.looked import LOOKED_KEY, encode_looked
 from tidelake.write.lookup import revived_key, with_unsettled
 from tidelake.write.missed import Missed, key_check
 from tidelake.write.moves import route
-from tidelake.write.partition import PartitionTask, PlannedFile, located, plan_partition
+from tidelake.write.partition import PartitionTask, PlannedFile, plan_partition
 from tidelake.write.prepare import deduplicate, evolved_schema, prepare, refuse_unfit, to_arrow
 from tidelake.write.rejects import Rejected, publish_rejects, stage_rejects
-from tidelake.write.rows import HASH, KEY, PATH, PLACE, Chosen, in_one, key_order
+from tidelake.write.rows import KEY, PATH, Chosen, in_one, key_order
 from tidelake.write.settle import without_untimed
 from tidelake.write.transaction import Commit, Transaction, WriteStart, in_transaction
 from tidelake.write.txn import TXN_KEY, Txn
@@ -62,9 +61,7 @@ OPERATIONS = {
 }
 DEDUPLICATED = frozenset({"upsert", "insert_overwrite", "insert_overwrite_table"})
 LOOKED_UP = frozenset({"upsert", "delete", "delete_unconditional"})
-ARRANGED_BYTES = 256 * MIB
-"""Up to so many bytes, rows are copied at once in the order of their files; more are copied file by file."""
-_TINY_ROWS = 1_000
+_CORES = max(1, os.cpu_count() or 1)
 SORTS = ("partition", "global")
 """Rows of a bulk insert sorted by key within the piece of a partition that a task has, or over the whole write."""
 REPLACING = frozenset({"insert_overwrite", "insert_overwrite_table", "delete_partitions"})
@@ -89,6 +86,11 @@ class WriteRequest:
     """The least and greatest event time of the rows, where statistics of files do not tell."""
     incoming_times: TimesBrought = field(default_factory=dict)
     """The same of each event time, on tables that have several."""
+
+    @property
+    def sorts(self) -> bool:
+        """Whether rows are sorted by key."""
+        return self.operation == "bulk_insert" and self.sort is not None
 
 
 def make_metadata(metadata: object) -> dict[str, str]:
@@ -243,10 +245,17 @@ def _write(
         for number, (path, _) in enumerate(parts)
     ]
     numbers = [here for _, here in parts]
+    is_arranged = False
     if request.operation in LOOKED_UP and _is_logged(source.config) and rows.nbytes <= ARRANGED_BYTES:
-        rows, numbers = arranged(storage, context, tasks, rows, numbers)
+        rows, numbers = by_place(storage, context, tasks, rows, numbers)
+        is_arranged = True
+    elif request.operation not in LOOKED_UP and is_scattered(rows, numbers):
+        rows, numbers = by_partition_and_key(context, rows, numbers, sorts=request.sorts)
+        is_arranged = True
     request = with_incoming(context, request, rows)
-    stats = _run(storage, context, tasks, [partial(chosen, rows, here, request) for here in numbers], outcome, missed)
+    parts_of = [partial(chosen, rows, here, sorts=request.sorts and not is_arranged) for here in numbers]
+    reads = not is_arranged or context.has_clocks or any(task.blanked for task in tasks)
+    stats = _run(storage, context, tasks, parts_of, outcome, missed, reads=reads)
     rejected = stage_rejects(storage, context.config, context.instant, "0", outcome)
     replaced = {p: tuple(s.file_id for s in found) for p, found in slices.items() if found} if replacing else {}
     paths = [path for path, _ in parts]
@@ -296,24 +305,26 @@ def _run(
     storage: Storage,
     context: WriteContext,
     tasks: list[PartitionTask],
-    parts: list[Callable[[], Chosen]],
+    parts: Sequence[Callable[[], Chosen]],
     outcome: Outcome,
     missed: list[Missed],
+    reads: bool,
 ) -> tuple[WriteStat, ...]:
     """Plan every partition's files, name them in one marker file, and write them; side by side on threads."""
     open_markers(storage, context.instant)
     shown = current()
-    cores = max(1, os.cpu_count() or 1)
     shown.stage("look up partitions", len(tasks))
-    with ThreadPoolExecutor(cores) as pool:
-        plans = pool.map(
+    with ThreadPoolExecutor(_CORES) as pool:
+        # Where nothing is read a plan is Python's own time, of which there is one thread's.
+        each = pool.map if reads else map
+        plans = each(
             lambda task, part: shown.step(plan_partition(storage, context, task, part(), outcome, missed)), tasks, parts
         )
         files = [file for of_partition in plans for file in of_partition]
     put_markers(storage, context.instant, 0, [(file.path, file.kind) for file in files])
     shown.stage("write files", len(files))
     are_tiny = any(_is_tiny(file) for file in files)
-    with storage.batch() as puts, ThreadPoolExecutor(max(1, cores - are_tiny)) as pool:
+    with storage.batch() as puts, ThreadPoolExecutor(max(1, _CORES - are_tiny)) as pool:
         # What a tiny file takes is mostly Python's own time, of which there is one thread's: they are all for this one.
         large = {file.path: pool.submit(file.write, puts) for file in files if not _is_tiny(file)}
         tiny = {file.path: shown.step(file.write(puts)) for file in files if _is_tiny(file)}
@@ -321,35 +332,7 @@ def _run(
 
 
 def _is_tiny(file: PlannedFile) -> bool:
-    return file.kind == "CREATE" and file.rows < _TINY_ROWS
-
-
-def arranged(
-    storage: Storage,
-    context: WriteContext,
-    tasks: Sequence[PartitionTask],
-    rows: pa.Table,
-    parts: Sequence[npt.NDArray[np.int64]],
-) -> tuple[pa.Table, list[npt.NDArray[np.int64]]]:
-    """Rows in the order of the files that they go to, with what was found of them, and where each partition's are.
-
-    Keys are hashed, and rows copied, once for the whole write: there are many more files than partitions.
-    """
-    if context.buckets is None:
-        rows = rows.append_column(HASH, pa.array(key_hashes(in_one(rows.column(KEY)))))
-    with ThreadPoolExecutor(max(1, os.cpu_count() or 1)) as pool:
-        found = list(pool.map(lambda t, here: located(storage, context, t, Chosen(rows, here)), tasks, parts))
-    order = [np.argsort(places, kind="stable") for _, places in found]
-    taken = Chosen(rows, _joined([here.numbers[by] for (here, _), by in zip(found, order, strict=True)])).taken()
-    if PLACE not in rows.column_names:
-        places = _joined([places[by] for (_, places), by in zip(found, order, strict=True)])
-        taken = taken.append_column(PLACE, pa.array(places))
-    ends = np.cumsum([len(by) for by in order])
-    return taken, [np.arange(end - len(by), end) for by, end in zip(order, ends, strict=True)]
-
-
-def _joined(parts: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
-    return np.concatenate([np.empty(0, dtype=np.int64), *parts])
+    return file.kind == "CREATE" and file.rows < TINY_ROWS
 
 
 def by_partition(rows: pa.Table) -> list[tuple[str, npt.NDArray[np.int64]]]:
@@ -365,9 +348,9 @@ def by_partition(rows: pa.Table) -> list[tuple[str, npt.NDArray[np.int64]]]:
     return sorted(((path, order[start:end]) for path, start, end in bounds if end > start), key=itemgetter(0))
 
 
-def chosen(rows: pa.Table, here: npt.NDArray[np.int64], request: WriteRequest) -> Chosen:
+def chosen(rows: pa.Table, here: npt.NDArray[np.int64], *, sorts: bool) -> Chosen:
     """The rows of one partition; those of a sorted bulk insert by key, so that key ranges of files do not overlap."""
-    if request.operation == "bulk_insert" and request.sort is not None:
+    if sorts:
         here = here[key_order(in_one(rows.column(KEY)), here)]
     return Chosen(rows, here)
 

@@ -37,7 +37,7 @@ from tidelake.write.files import ensure_partition, join, write_base, write_log
 from tidelake.write.log_sizes import LogPart, log_parts
 from tidelake.write.lookup import locate, matches
 from tidelake.write.missed import Missed
-from tidelake.write.rows import GONE, HASH, KEY, PLACE, Chosen, stored_rows
+from tidelake.write.rows import BLOOM, GONE, HASH, KEY, PLACE, Chosen, stored_rows
 from tidelake.write.settle import settled
 
 _COMPRESSED_SHARE = 0.35
@@ -253,10 +253,11 @@ def _append(
     groups = [(number, here[~deleted[here]], here[deleted[here]]) for number, here in _groups(places)]
     # Rows are taken once for all groups, each of which has a part of them in a row.
     counts = [len(alive) for _, alive, _ in groups]
-    data = rows.pick(np.concatenate([alive for _, alive, _ in groups]) if groups else places[:0]).taken()
+    kept = rows.pick(np.concatenate([alive for _, alive, _ in groups]) if groups else places[:0])
+    data = kept.taken()
     ids = pa.array([task.slices[number].file_id for number, _, _ in groups], pa.string())
     names = ids.take(pa.array(np.repeat(np.arange(len(groups)), counts)))
-    stored = stored_rows(data, context.instant, task.path, names, _task_number(task))
+    stored = stored_rows(data, kept.numbers, context.instant, task.path, names, _task_number(task))
     at_most = int(stored.nbytes) + int(rows.row_bytes * len(rows))
     planned: list[PlannedFile] = []
     start = 0
@@ -300,7 +301,7 @@ def _rewrite(
         data = rows.pick(here)
 
         def write(puts: Batch, name: BaseFileName = name, base: BaseFile = base, data: Chosen = data) -> WriteStat:
-            merged = _merged(storage, context, task, base, name, data.taken(), outcome)
+            merged = _merged(storage, context, task, base, name, data, outcome)
             return write_base(puts, context, name, task.path, merged, str(base.name))
 
         planned.append(PlannedFile(join(task.path, str(name)), "MERGE", len(data), write))
@@ -316,12 +317,13 @@ def _merged(
     task: PartitionTask,
     base: BaseFile,
     name: BaseFileName,
-    incoming: pa.Table,
+    rows: Chosen,
     outcome: Outcome,
 ) -> pa.Table:
     """The rows of a base file with what comes in: inserted rows as they are, beside those with their keys."""
     schema = with_meta(context.schema)
-    stored = stored_rows(incoming, context.instant, task.path, str(name), _task_number(task))
+    incoming = rows.taken()
+    stored = stored_rows(incoming, rows.numbers, context.instant, task.path, str(name), _task_number(task))
     if task.operation == "insert" and context.buckets is None:
         kept = chain(read_base(storage, base, schema), stored.to_batches())
         return pa.Table.from_batches(_renamed(kept, str(name)), schema)
@@ -369,8 +371,10 @@ def _new_groups(storage: Storage, context: WriteContext, task: PartitionTask, ro
 
         def write(puts: Batch, name: BaseFileName = name, part: Chosen = part) -> WriteStat:
             _begin_partition(puts, context, task)
-            stored = stored_rows(part.taken(), context.instant, task.path, str(name), _task_number(task))
-            stat = write_base(puts, context, name, task.path, stored, None)
+            number = _task_number(task)
+            stored = stored_rows(part.taken(), part.numbers, context.instant, task.path, str(name), number)
+            known = part.column(BLOOM) if part.has(BLOOM) else None
+            stat = write_base(puts, context, name, task.path, stored, None, known)
             if task.operation == "upsert" and context.buckets is None and len(part) <= _KEPT_ROWS:
                 hashes = np.asarray(part.column(HASH)) if part.has(HASH) else None
                 keep_keys(storage, stat.path or "", stat.file_size_in_bytes or 0, part.column(KEY), hashes)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,9 @@ SALT = "__tidelake_salt"
 PLACE = "__tidelake_place"
 GONE = "__tidelake_gone"
 HASH = "__tidelake_hash"
-HELPERS = (KEY, PATH, SALT, PLACE, GONE, HASH)
+SEQUENCE = "__tidelake_sequence"
+BLOOM = "__tidelake_bloom"
+HELPERS = (KEY, PATH, SALT, PLACE, GONE, HASH, SEQUENCE, BLOOM)
 """Columns that travel beside the user's while a write is under way. Paths are few: their column is a dictionary."""
 
 
@@ -49,6 +52,11 @@ class Chosen:
 
     table: pa.Table
     numbers: npt.NDArray[np.int64]
+    run: int | None = field(init=False)
+    """Where the rows begin, if they are in a row."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "run", _run(self.numbers))
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -59,8 +67,8 @@ class Chosen:
 
     def column(self, name: str) -> pa.Array:
         """One column of the rows."""
-        values, start = in_one(self.table.column(name)), self._run()
-        return values.take(pa.array(self.numbers)) if start is None else values.slice(start, len(self))
+        values = in_one(self.table.column(name))
+        return values.take(pa.array(self.numbers)) if self.run is None else values.slice(self.run, len(self))
 
     def pick(self, at: npt.NDArray[np.int64]) -> Chosen:
         """Some of these rows."""
@@ -75,31 +83,28 @@ class Chosen:
         """What a row takes in memory, on the average of the whole table."""
         return float(self.table.nbytes) / max(1, int(self.table.num_rows))
 
-    def taken(self) -> pa.Table:
-        """The rows as a table of their own: rows in a row as they are, others copied.
+    def taken(self, pool: ThreadPoolExecutor | None = None) -> pa.Table:
+        """The rows as a table of their own: rows in a row as they are, others copied, columns side by side in a pool.
 
         A key that is a column's own values is copied once for both.
         """
-        start = self._run()
-        if start is not None:
-            return self.table.slice(start, len(self))
+        if self.run is not None:
+            return self.table.slice(self.run, len(self))
         numbers = pa.array(self.numbers)
-        made: dict[tuple[object, ...], pa.ChunkedArray] = {}
-        columns = []
-        for column in self.table.columns:
-            memory = (len(made),) if column.num_chunks != 1 else _memory(column.chunk(0))
-            if memory not in made:
-                made[memory] = column.take(numbers)
-            columns.append(made[memory])
-        return pa.table(columns, schema=self.table.schema)
+        columns = self.table.columns
+        places = [(n,) if c.num_chunks != 1 else _memory(c.chunk(0)) for n, c in enumerate(columns)]
+        distinct = dict(zip(places, columns, strict=True))
+        each = (pool.map if pool else map)(lambda column: column.take(numbers), distinct.values())
+        made = dict(zip(distinct, each, strict=True))
+        return pa.table([made[place] for place in places], schema=self.table.schema)
 
-    def _run(self) -> int | None:
-        """Where the rows begin, if they are in a row."""
-        if len(self.numbers) == 0:
-            return 0
-        first, last = int(self.numbers[0]), int(self.numbers[-1])
-        is_run = last - first == len(self.numbers) - 1 and bool((np.diff(self.numbers) == 1).all())
-        return first if is_run else None
+
+def _run(numbers: npt.NDArray[np.int64]) -> int | None:
+    if len(numbers) == 0:
+        return 0
+    first, last = int(numbers[0]), int(numbers[-1])
+    is_run = last - first == len(numbers) - 1 and bool((np.diff(numbers) == 1).all())
+    return first if is_run else None
 
 
 def in_one(column: pa.ChunkedArray) -> pa.Array:
@@ -113,20 +118,31 @@ def _memory(column: pa.Array) -> tuple[object, ...]:
     return (column.type, column.offset, len(column), *buffers)
 
 
-def stored_rows(rows: pa.Table, instant: str, partition_path: str, files: str | pa.Array, task: int) -> pa.Table:
-    """User rows of one partition with their helper columns, as the records that a file keeps; ``files`` names theirs."""
+def stored_rows(
+    rows: pa.Table, numbers: npt.NDArray[np.int64], instant: str, partition_path: str, files: str | pa.Array, task: int
+) -> pa.Table:
+    """User rows of one partition with their helper columns, as the records that a file keeps.
+
+    ``numbers`` are those of the rows among all that the task has, and ``files`` names their files.
+    """
     count = rows.num_rows
-    numbers = pc.cast(pa.array(np.arange(count)), pa.string())
     meta = {
         COMMIT_TIME: pa.repeat(pa.scalar(instant, pa.string()), count),
-        COMMIT_SEQNO: pc.binary_join_element_wise(f"{instant}_{task}_", numbers, ""),
+        COMMIT_SEQNO: rows.column(SEQUENCE)
+        if SEQUENCE in rows.column_names
+        else sequence_numbers(instant, task, numbers),
         RECORD_KEY: rows.column(KEY),
         PARTITION_PATH: pa.repeat(pa.scalar(partition_path, pa.string()), count),
         FILE_NAME: pa.repeat(pa.scalar(files, pa.string()), count) if isinstance(files, str) else files,
     }
     schema = with_meta(pa.schema([field for field in rows.schema if field.name not in HELPERS]))
-    columns = [meta[field.name] if field.name in meta else rows.column(field.name) for field in schema]
+    columns = [meta[name] if name in meta else rows.column(name) for name in schema.names]
     return pa.table(columns, schema=schema)
+
+
+def sequence_numbers(instant: str, task: int, numbers: npt.NDArray[np.int64]) -> pa.Array:
+    """What tells the rows of a task from each other, and from those of all other tasks and writes."""
+    return pc.binary_join_element_wise(f"{instant}_{task}_", pc.cast(pa.array(numbers), pa.string()), "")
 
 
 def key_order(keys: pa.Array, here: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

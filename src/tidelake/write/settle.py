@@ -27,11 +27,11 @@ from tidelake.merge import (
 from tidelake.merge.clock_values import clock_values
 from tidelake.merge.outcome import COMMIT, INCOMING, REASON, SEQNO, STORED
 from tidelake.merge.outcome import KEY as REJECTED_KEY
-from tidelake.schema import COMMIT_TIME, META_COLUMN_NAMES, RECORD_KEY, with_meta
+from tidelake.schema import COMMIT_SEQNO, COMMIT_TIME, META_COLUMN_NAMES, RECORD_KEY, with_meta
 from tidelake.storage import Storage
 from tidelake.write.context import WriteContext
 from tidelake.write.in_slice import rows_in_slice
-from tidelake.write.rows import GONE, HASH, HELPERS, KEY, PATH, PLACE, SALT, Chosen, in_one, stored_rows
+from tidelake.write.rows import GONE, HELPERS, KEY, PATH, SEQUENCE, Chosen, in_one, stored_rows
 
 Places = npt.NDArray[np.int64]
 UNTIMED = "untimed"
@@ -119,7 +119,7 @@ def settled(
     spec = context.resolve or context.merge
     fresh = np.flatnonzero(places < 0)
     known = np.flatnonzero(places >= 0)
-    kept = [name for name in rows.table.column_names if name not in (HASH, SALT, PLACE)]
+    kept = [name for name in rows.table.column_names if name not in HELPERS or name in (KEY, PATH, GONE, SEQUENCE)]
     parts = [_folded(rows.pick(fresh).taken().select(kept), spec, context, outcome)]
     made = [np.full(parts[0].num_rows, -1, dtype=np.int64)]
     if context.resolve is None:
@@ -176,17 +176,24 @@ def _resolved(
     """What a slice holds of these keys, with the rows merged into it: whole rows that changed, and keys that are gone."""
     schema = with_meta(context.schema)
     stored = rows_in_slice(storage, context, schema, file_slice, in_one(rows.column(KEY)))
-    incoming = stored_rows(rows, context.instant, path, file_slice.file_id, 0)
+    incoming = stored_rows(rows, np.arange(rows.num_rows), context.instant, path, file_slice.file_id, 0)
     merged = merge_records(stored.to_batches(), records_of(incoming, spec), spec, outcome)
     images = pa.Table.from_batches(merged, schema)
     changed = images.filter(pc.equal(images.column(COMMIT_TIME), context.instant))
     gone = stored.filter(pc.invert(pc.is_in(stored.column(RECORD_KEY), images.column(RECORD_KEY).combine_chunks())))
-    return pa.concat_tables([_as_rows(changed, path, is_gone=False), _as_rows(gone, path, is_gone=True)])
+    made = [_as_rows(changed, path, is_gone=False), _as_rows(gone, path, is_gone=True)]
+    return pa.concat_tables(made).select([*rows.column_names, GONE])
 
 
 def _as_rows(stored: pa.Table, path: str, *, is_gone: bool) -> pa.Table:
     """Stored rows as incoming ones, with their helper columns."""
     user = stored.drop_columns([name for name in META_COLUMN_NAMES if name in stored.column_names])
-    paths = pa.repeat(pa.scalar(path, pa.string()), stored.num_rows).dictionary_encode()
-    marks = pa.repeat(pa.scalar(is_gone), stored.num_rows)
-    return user.append_column(KEY, stored.column(RECORD_KEY)).append_column(PATH, paths).append_column(GONE, marks)
+    helpers = {
+        KEY: stored.column(RECORD_KEY),
+        PATH: pa.repeat(pa.scalar(path, pa.string()), stored.num_rows).dictionary_encode(),
+        SEQUENCE: stored.column(COMMIT_SEQNO),
+        GONE: pa.repeat(pa.scalar(is_gone), stored.num_rows),
+    }
+    for name, values in helpers.items():
+        user = user.append_column(name, values)
+    return user

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from model.deep import examples
 from tidelake.errors import CorruptError, TidelakeError, UnsupportedError
 from tidelake.format.base_footer import BaseFooter, decode_footer, encode_footer
-from tidelake.format.bloom import DYNAMIC, SIMPLE, build_bloom, decode_bloom, encode_bloom
+from tidelake.format.bloom import DYNAMIC, SIMPLE, bloom_hashes, build_bloom, decode_bloom, encode_bloom
 
 _keys = st.lists(st.text(st.characters(codec="utf-8"), max_size=40), max_size=60)
 
@@ -24,6 +24,20 @@ def test_bloom_has_every_key_that_was_put_in(keys: list[str]) -> None:
     assert bloom.may_contain(array).all()
     for code in (DYNAMIC, SIMPLE):
         assert decode_bloom(encode_bloom(bloom, code), code).may_contain(array).all()
+
+
+@given(_keys)
+@examples()
+def test_bloom_of_known_hashes_is_the_same(keys: list[str]) -> None:
+    """Hashes that were made for many keys at once give any of them the filter that it has by itself."""
+    array = pa.array(keys, pa.string())
+    for rate in (1e-3, 1e-9):
+        hashes = bloom_hashes(array, error_rate=rate)
+        for start, count in ((0, len(keys)), (len(keys) // 2, len(keys)), (0, 1)):
+            some = array.slice(start, count)
+            assert build_bloom(some, error_rate=rate, hashes=hashes[start : start + count]) == build_bloom(
+                some, error_rate=rate
+            )
 
 
 def test_bloom_sliced_keys_are_those_of_the_slice() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -25,7 +26,7 @@ from tidelake.errors import (
     UnavailableError,
 )
 from tidelake.storage import LocalStorage, SimulatedCrash
-from tidelake.storage._local_batch import SYNC_AT_ONCE_BYTES
+from tidelake.storage._local_batch import SYNC_AT_ONCE_BYTES, SYNC_WAITING
 from tidelake.storage.local import LOCK_WAIT_S
 
 LOCK_FILE = ".hoodie/.tidelake/head.lock"
@@ -225,6 +226,44 @@ def test_batch_whose_file_cannot_be_synced_fails(local: LocalStorage, monkeypatc
     monkeypatch.setattr(os, "fsync", fsync)
     with pytest.raises(UnavailableError, match="p/new"), local.batch() as puts:
         puts.put("p/new", b"1")
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_batch_of_more_files_than_may_wait_syncs_and_closes_each(
+    root: Path, local: LocalStorage, monkeypatch: pytest.MonkeyPatch, is_full: bool
+) -> None:
+    """Each file is synced once, and no more than a few hundred are open at a time; none is after an error."""
+    synced: list[str] = []
+    most_open = 0
+    real_fsync = os.fsync
+
+    def open_files() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    def fsync(file: int) -> None:
+        nonlocal most_open
+        most_open = max(most_open, open_files())
+        name = os.path.relpath(os.readlink(f"/proc/self/fd/{file}"), root)
+        if is_full and name.endswith("77"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        synced.append(name)
+        real_fsync(file)
+
+    def write() -> None:
+        with local.batch() as puts:
+            for path in paths:
+                puts.put(path, b"1")
+
+    local.put("p/old", b"")
+    paths = [f"p/{number:04}" for number in range(4 * SYNC_WAITING)]
+    opened = open_files()
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(UnavailableError) if is_full else contextlib.nullcontext():
+        write()
+    if not is_full:
+        assert sorted(synced) == ["p", *paths]
+    assert most_open < 3 * SYNC_WAITING
+    assert open_files() == opened
 
 
 def test_batch_put_on_a_full_disk_leaves_no_part(

@@ -1,10 +1,12 @@
-"""Rows of an upsert are copied once, in the order of their files; a large write's are copied file by file."""
+"""Rows of an upsert, or of many small files, are copied once, in the order of their files; others file by file."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tidelake as tl
@@ -62,3 +64,52 @@ def test_arranged_rows_become_the_same_files_as_rows_copied_file_by_file(
     monkeypatch.setattr("tidelake.write.job.ARRANGED_BYTES", -1)
     assert written(monkeypatch, index, forgets=forgets) == arranged
     assert arranged[0].num_rows > 10
+
+
+def loaded(index: str, operation: str, table_type: str) -> list[Any]:
+    """What the files of a load into many partitions hold, name by name but for their ids: rows, and footers."""
+    clock = ManualClock(seed=5)
+    storage = MemoryStorage(clock=clock)
+    new = pa.table(
+        {
+            "id": pa.array([f"key-{number * 7919 % 1000}" for number in range(300)]),
+            "ts": pa.array(range(300), pa.int64()),
+            "day": [f"d{number % 37}" for number in range(300)],
+        }
+    )
+    table = tl.create_table(
+        "memory",
+        new.schema,
+        name="loaded",
+        record_key="id",
+        partition_by="day",
+        table_type=table_type,
+        ordering_fields="ts",
+        options=INDEXES[index],
+        storage=storage,
+        clock=clock,
+    )
+    commit = getattr(table, operation)(new)
+    found: list[Any] = []
+    for stat in sorted(commit.stats, key=lambda stat: (stat.partition_path, stat.file_id)):
+        file = pq.ParquetFile(pa.BufferReader(storage.get(stat.path)))
+        rows_of = file.read().to_pylist()
+        numbers = [row.pop("_hoodie_commit_seqno") for row in rows_of]
+        footer = {key: value for key, value in file.metadata.metadata.items() if key != b"ARROW:schema"}
+        found.append((replace(stat, total_write_bytes=0, file_size_in_bytes=0), rows_of, footer, numbers))
+    seen = [number for *_, numbers in found for number in numbers]
+    assert len(set(seen)) == len(seen) == 300
+    return [each[:3] for each in found]
+
+
+@pytest.mark.parametrize("index", INDEXES)
+@pytest.mark.parametrize("operation", ["bulk_insert", "insert", "insert_overwrite"])
+@pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
+def test_rows_of_many_small_files_become_the_same_files_as_rows_copied_file_by_file(
+    monkeypatch: pytest.MonkeyPatch, index: str, operation: str, table_type: str
+) -> None:
+    """The same rows in the same order, the same statistics, key ranges and bloom filters; no number stands twice."""
+    arranged = loaded(index, operation, table_type)
+    monkeypatch.setattr("tidelake.write.job.is_scattered", lambda *_: False)
+    assert loaded(index, operation, table_type) == arranged
+    assert len(arranged) >= 37

@@ -42,6 +42,7 @@ def twice(token_of: Callable[[int], str]) -> Callable[..., Any]:
         parts: list[Callable[[], Any]],
         outcome: Any,
         missed: Any,
+        **_: Any,
     ) -> tuple[Any, ...]:
         open_markers(storage, context.instant)
         stats = []
@@ -99,6 +100,7 @@ def test_task_attempt_that_writes_after_the_commit_and_dies_is_cleared_up_by_the
         parts: list[Callable[[], Any]],
         outcome: Any,
         missed: Any,
+        **_: Any,
     ) -> tuple[Any, ...]:
         open_markers(storage, context.instant)
         done = []
