@@ -40,6 +40,8 @@ from tidelake.write.missed import Missed
 from tidelake.write.rows import BLOOM, GONE, HASH, KEY, PLACE, Chosen, stored_rows
 from tidelake.write.settle import settled
 
+Places = npt.NDArray[np.int64]
+
 _COMPRESSED_SHARE = 0.35
 """How much of its Arrow size a row takes in a file, until it is known better."""
 
@@ -249,11 +251,20 @@ def _append(
     # With several event times the order of records and deletes counts: the latter stay what they are, records with a mark.
     if not deletes_all and context.merge.clocks is None:
         deleted = _deleted(rows, context)
-    unconditional = task.operation == "delete_unconditional"
     groups = [(number, here[~deleted[here]], here[deleted[here]]) for number, here in _groups(places)]
+    planned = _logs(storage, context, task, rows, groups) if groups else []
+    fresh = np.flatnonzero((places < 0) & ~deleted)
+    return planned + _new_groups(storage, context, task, rows.pick(fresh))
+
+
+def _logs(
+    storage: Storage, context: WriteContext, task: PartitionTask, rows: Chosen, groups: list[tuple[int, Places, Places]]
+) -> list[PlannedFile]:
+    """The logs of file groups, each with the numbers of the rows that it gets and of those that are deletes."""
+    unconditional = task.operation == "delete_unconditional"
     # Rows are taken once for all groups, each of which has a part of them in a row.
     counts = [len(alive) for _, alive, _ in groups]
-    kept = rows.pick(np.concatenate([alive for _, alive, _ in groups]) if groups else places[:0])
+    kept = rows.pick(np.concatenate([alive for _, alive, _ in groups]))
     data = kept.taken()
     ids = pa.array([task.slices[number].file_id for number, _, _ in groups], pa.string())
     names = ids.take(pa.array(np.repeat(np.arange(len(groups)), counts)))
@@ -277,8 +288,7 @@ def _append(
             entries = part.rows.num_rows + len(part.gone)
             planned.append(PlannedFile(join(task.path, str(name)), "CREATE", entries, write))
         start += count
-    fresh = np.flatnonzero((places < 0) & ~deleted)
-    return planned + _new_groups(storage, context, task, rows.pick(fresh))
+    return planned
 
 
 def _rewrite(

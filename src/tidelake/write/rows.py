@@ -63,7 +63,7 @@ class Chosen:
 
     def has(self, name: str) -> bool:
         """Whether the table has a column."""
-        return name in self.table.column_names
+        return bool(self.table.schema.get_field_index(name) >= 0)
 
     def column(self, name: str) -> pa.Array:
         """One column of the rows."""
