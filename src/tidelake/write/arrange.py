@@ -25,6 +25,8 @@ from tidelake.write.rows import BLOOM, HASH, KEY, PLACE, SEQUENCE, Chosen, in_on
 
 ARRANGED_BYTES = 256 * MIB
 """Up to so many bytes, rows are copied at once in the order of their files; more are copied file by file."""
+_HASHED_ROWS = 1_000_000
+"""Up to so many rows, the hashes of bloom filters (44 bytes a row) are made at once."""
 
 Numbers = npt.NDArray[np.int64]
 
@@ -71,8 +73,8 @@ def by_partition_and_key(
 def _numbered(rows: pa.Table, context: WriteContext, fresh: Numbers, partitions: int) -> pa.Table:
     """Rows with their sequence numbers; new ones, of which files have few, with the hashes of their files' filters."""
     rows = rows.append_column(SEQUENCE, sequence_numbers(context.instant, 0, np.arange(rows.num_rows)))
-    is_filtered = context.files.has_bloom and context.config.has_meta_columns
-    if not is_filtered or context.has_clocks or not 0 < len(fresh) < TINY_ROWS * partitions:
+    is_filtered = context.files.has_bloom and context.config.has_meta_columns and not context.has_clocks
+    if not is_filtered or not 0 < len(fresh) < TINY_ROWS * partitions or rows.num_rows > _HASHED_ROWS:
         return rows
     own = bloom_hashes(in_one(rows.column(KEY)).take(pa.array(fresh)), error_rate=BLOOM_ERROR_RATE)
     hashes = np.zeros((rows.num_rows, own.shape[1]), dtype=np.int32)

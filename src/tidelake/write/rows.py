@@ -80,8 +80,9 @@ class Chosen:
 
     @property
     def row_bytes(self) -> float:
-        """What a row takes in memory, on the average of the whole table."""
-        return float(self.table.nbytes) / max(1, int(self.table.num_rows))
+        """What a row takes in memory, on the average of the whole table; what only helps to write it does not count."""
+        counted = [name for name in self.table.column_names if name not in HELPERS or name in (KEY, PATH)]
+        return float(self.table.select(counted).nbytes) / max(1, int(self.table.num_rows))
 
     def taken(self, pool: ThreadPoolExecutor | None = None) -> pa.Table:
         """The rows as a table of their own: rows in a row as they are, others copied, columns side by side in a pool.

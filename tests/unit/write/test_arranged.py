@@ -66,7 +66,7 @@ def test_arranged_rows_become_the_same_files_as_rows_copied_file_by_file(
     assert arranged[0].num_rows > 10
 
 
-def loaded(index: str, operation: str, table_type: str) -> list[Any]:
+def loaded(index: str, operation: str, table_type: str, **options: str) -> list[Any]:
     """What the files of a load into many partitions hold, name by name but for their ids: rows, and footers."""
     clock = ManualClock(seed=5)
     storage = MemoryStorage(clock=clock)
@@ -85,7 +85,7 @@ def loaded(index: str, operation: str, table_type: str) -> list[Any]:
         partition_by="day",
         table_type=table_type,
         ordering_fields="ts",
-        options=INDEXES[index],
+        options={**INDEXES[index], **options},
         storage=storage,
         clock=clock,
     )
@@ -113,3 +113,12 @@ def test_rows_of_many_small_files_become_the_same_files_as_rows_copied_file_by_f
     monkeypatch.setattr("tidelake.write.job.is_scattered", lambda *_: False)
     assert loaded(index, operation, table_type) == arranged
     assert len(arranged) >= 37
+
+
+def test_rows_of_many_small_files_are_cut_by_size_as_rows_copied_file_by_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What only helps to write a row does not make it larger."""
+    small = {"hoodie.parquet.max.file.size": "100", "hoodie.parquet.small.file.limit": "0"}
+    arranged = loaded("simple", "bulk_insert", "MERGE_ON_READ", **small)
+    monkeypatch.setattr("tidelake.write.job.is_scattered", lambda *_: False)
+    assert loaded("simple", "bulk_insert", "MERGE_ON_READ", **small) == arranged
+    assert 37 < len(arranged) < 300
