@@ -54,8 +54,10 @@ PARQUET_FOOTER_BYTES: Final = 256 * MIB
 # Indexes
 BUCKETS: Final = 99_999_999
 """A bucket's number has eight digits in the ids of its files."""
-KEY_CACHE_BYTES: Final = 128 * MIB
-"""How much of the keys of base files a process keeps between look-ups: about 40 bytes and a key's own for each."""
+KEY_CACHE_BYTES: Final = 256 * MIB
+"""How much of the keys of base files a process keeps between look-ups: about 16 bytes and a key's own for each."""
+WORKER_KEY_CACHE_BYTES: Final = 128 * MIB
+"""The same of a Spark worker, of which a machine has many."""
 
 # Partitions
 PARTITION_META_BYTES: Final = 64 * KIB

@@ -1,13 +1,13 @@
 """The keys of base files, kept in memory between look-ups: base files never change, and a stream of writes asks again.
 
-What is kept is bounded by its bytes; the file that was asked for longest ago goes first. Look-ups are exact: a sorted hash
-finds the candidate, and the key itself is compared.
+What is kept is bounded by its bytes. A stream of writes asks for the same files in turn, and by and by for others: were the
+one to go that was asked for longest ago, nothing would be found as soon as not all fit. So who comes late rarely takes a
+place, and then anybody's. Look-ups are exact: a sorted hash finds the candidate, and the key itself is compared.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,8 @@ import pyarrow.compute as pc
 from tidelake import _limits
 
 Hashes = npt.NDArray[np.uint64]
+_ADMITTED_OF = 4
+"""Of so many files for which others have to go, one is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,34 +96,48 @@ def key_hashes(keys: pa.Array) -> Hashes:
 
 
 class KeyCache:
-    """The keys of the base files that were asked for last. For any number of threads."""
+    """The keys of some of the base files that were asked for. For any number of threads."""
 
     def __init__(self, bound_bytes: int) -> None:
         self._bound_bytes = bound_bytes
-        self._files: OrderedDict[tuple[str, str, int], FileKeys] = OrderedDict()
+        self._files: dict[tuple[str, str, int], FileKeys] = {}
+        self._names: list[tuple[str, str, int]] = []
         self._bytes = 0
         self._guard = threading.Lock()
+        self._state = 1
 
     def get(self, file: tuple[str, str, int]) -> FileKeys | None:
         """What is kept of a file (its table, path and size)."""
-        with self._guard:
-            found = self._files.get(file)
-            if found is not None:
-                self._files.move_to_end(file)
-            return found
+        return self._files.get(file)
 
     def put(self, file: tuple[str, str, int], keys: FileKeys) -> None:
-        """Keep a file's keys, unless they alone are more than may be kept."""
-        if keys.size_bytes > self._bound_bytes:
-            return
+        """Keep a file's keys, if there is room or it is its turn; never if they alone are more than may be kept."""
+        size = keys.size_bytes
         with self._guard:
-            if file in self._files:
+            is_full = self._bytes + size > self._bound_bytes
+            if file in self._files or size > self._bound_bytes or (is_full and self._drawn(_ADMITTED_OF)):
                 return
+            self._make_room(self._bound_bytes - size)
             self._files[file] = keys
-            self._bytes += keys.size_bytes
-            while self._bytes > self._bound_bytes:
-                _, oldest = self._files.popitem(last=False)
-                self._bytes -= oldest.size_bytes
+            self._names.append(file)
+            self._bytes += size
+
+    def limit(self, bound_bytes: int) -> None:
+        """Keep no more than this from now on."""
+        with self._guard:
+            self._bound_bytes = min(self._bound_bytes, bound_bytes)
+            self._make_room(self._bound_bytes)
+
+    def _make_room(self, bytes_left: int) -> None:
+        while self._bytes > bytes_left:
+            at = self._drawn(len(self._names))
+            self._names[at], self._names[-1] = self._names[-1], self._names[at]
+            self._bytes -= self._files.pop(self._names.pop()).size_bytes
+
+    def _drawn(self, below: int) -> int:
+        """A number from a simple generator: all that counts is that it follows no pattern of the files."""
+        self._state = (self._state * 6364136223846793005 + 1442695040888963407) % 2**64
+        return (self._state >> 33) % below
 
 
 KEPT = KeyCache(_limits.KEY_CACHE_BYTES)

@@ -26,7 +26,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidelake import errors
+from tidelake import _limits, errors
 from tidelake._clock import Clock, SystemClock
 from tidelake._progress import current, polled
 from tidelake.config import TableConfig, TableType
@@ -34,6 +34,7 @@ from tidelake.errors import ConflictError, TidelakeError
 from tidelake.filegroup import FileSlice
 from tidelake.filegroup.listing import list_partitions
 from tidelake.format.commit_metadata import WriteStat
+from tidelake.index import KEPT
 from tidelake.merge import Outcome, refuse_loose
 from tidelake.query import TableSource, table_schema
 from tidelake.schema import META_COLUMN_NAMES, spark_json_to_arrow
@@ -303,6 +304,8 @@ def tasks_of(spark: SparkSession) -> Callable[[], tuple[int, int] | None]:
 
 
 def _gathered(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    """The rows of a task, with which its work in a worker begins."""
+    KEPT.limit(_limits.WORKER_KEY_CACHE_BYTES)
     rows = pa.Table.from_batches([b for b in batches if b.num_rows], schema).combine_chunks()
     return with_values_below_nulls(rows)  # Spark brings none
 

@@ -28,7 +28,7 @@ from tidelake.format.properties import PartitionMetadata, encode_partition_metad
 from tidelake.merge.clock_values import clock_values, delete_clocks
 from tidelake.merge.delete_times import delete_bounds_ms, joined_bounds
 from tidelake.merge.ordering import delete_ordering
-from tidelake.schema import RECORD_KEY
+from tidelake.schema import COMMIT_SEQNO, META_COLUMN_NAMES, RECORD_KEY
 from tidelake.schema.event_time import event_bounds_ms
 from tidelake.storage import Batch, Puts, Storage
 from tidelake.timeline import parse_instant, timeline_zone
@@ -191,14 +191,17 @@ def parquet_options(rows: pa.Table, context: WriteContext) -> dict[str, Any]:
     has_dictionary = files.has_dictionary and count >= _SMALL_ROWS
     return {
         "compression": _TINY_COMPRESSION if is_tiny else files.compression,
-        "use_dictionary": has_dictionary and [name for name in rows.column_names if _repeats(rows.column(name))],
+        "use_dictionary": has_dictionary and [name for name in rows.column_names if _repeats(name, rows)],
         "store_schema": False,
         "version": "2.6",
     }
 
 
-def _repeats(column: pa.ChunkedArray) -> bool:
-    """Whether a column's values repeat, from a look at a few of them."""
+def _repeats(name: str, rows: pa.Table) -> bool:
+    """Whether a column's values repeat: known of meta columns, else from a look at a few of them."""
+    if name in META_COLUMN_NAMES:
+        return name not in (RECORD_KEY, COMMIT_SEQNO)
+    column = rows.column(name)
     if pa.types.is_nested(column.type):
         return True
     step = max(1, len(column) // _SAMPLE_ROWS)
