@@ -436,7 +436,7 @@ def test_checksum_sibling_stays_when_nothing_changes(root: Path, local: LocalSto
     assert [info.path for info in local.list_files()] == ["d/.a.crc", "d/a"]
 
 
-@pytest.mark.parametrize("verb", ["put", "put_if_absent", "put_if_match", "delete"])
+@pytest.mark.parametrize("verb", ["put", "put_if_absent", "put_if_match", "delete", "put of a batch", "ensure"])
 def test_write_through_link_out_of_the_root_is_refused(
     tmp_path: Path, root: Path, local: LocalStorage, verb: str
 ) -> None:
@@ -445,7 +445,14 @@ def test_write_through_link_out_of_the_root_is_refused(
     version = outside.put("a", b"1")
     local.put("b", b"")
     (root / "link").symlink_to(tmp_path / "outside")
+
+    def in_batch(verb: str) -> None:
+        with local.batch() as puts:
+            getattr(puts, verb)("link/new/deep", b"2")
+
     verbs: dict[str, Callable[[], object]] = {
+        "put of a batch": lambda: in_batch("put"),
+        "ensure": lambda: in_batch("ensure"),
         "put": lambda: local.put("link/a", b"2"),
         "put_if_absent": lambda: local.put_if_absent("link/new/deep", b"2"),
         "put_if_match": lambda: local.put_if_match("link/a", b"2", version),
