@@ -9,18 +9,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidelake._limits import MIB
-from tidelake.format.base_footer import BaseFooter, encode_footer
-from tidelake.format.bloom import DYNAMIC
 from tidelake.format.commit_metadata import WriteStat
 from tidelake.format.names import BaseFileName
 from tidelake.schema import FILE_NAME, RECORD_KEY
 from tidelake.storage import Storage
 from tidelake.write.context import WriteContext
-from tidelake.write.files import bloom_text, event_bounds, file_stat, join, parquet_options
+from tidelake.write.files import event_bounds, file_stat, footer_of, join, parquet_options
 from tidelake.write.required import with_values_below_nulls
 
 _GROUP_BYTES = 128 * MIB
@@ -84,20 +81,11 @@ def encode_base_stream(
         empty = schema.empty_table()
         writer = pq.ParquetWriter(sink, schema, **parquet_options(empty, context))
         writer.write_table(empty)
-    writer.add_key_value_metadata(encode_footer(_footer(context, keys)))
+    column = pa.chunked_array(keys, pa.string()).combine_chunks() if context.config.has_meta_columns else None
+    writer.add_key_value_metadata(footer_of(context, column))
     writer.close()
     data = memoryview(sink.getvalue())
     return EncodedBase(name, data, rows, min(lows, default=None), max(highs, default=None))
-
-
-def _footer(context: WriteContext, keys: list[pa.Array]) -> BaseFooter:
-    footer = BaseFooter(schema_text=context.stored_schema_text, model_name="avro")
-    if not context.config.has_meta_columns:
-        return footer
-    column = pa.chunked_array(keys, pa.string()).combine_chunks()
-    bounds = pc.min_max(column).as_py()
-    bloom = bloom_text(column) if context.files.has_bloom else None
-    return replace(footer, bloom_text=bloom, bloom_type=DYNAMIC, min_key=bounds["min"], max_key=bounds["max"])
 
 
 def _renamed(batches: Iterable[pa.RecordBatch], name: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

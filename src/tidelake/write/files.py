@@ -102,24 +102,29 @@ def write_base(
 
 
 def encode_base(rows: pa.Table, context: WriteContext, hashes: pa.Array | None = None) -> memoryview:
-    """Stored rows as the bytes of a base file, with bloom filter and key range in the footer."""
-    footer = BaseFooter(schema_text=context.stored_schema_text, model_name="avro")
-    if context.config.has_meta_columns:
-        # Of a file without rows too: Apache Hudi's BLOOM index fails on one without a filter.
-        keys = in_one(rows.column(RECORD_KEY))
-        bounds = pc.min_max(keys).as_py()
-        bloom = bloom_text(keys, hashes) if context.files.has_bloom else None
-        footer = replace(footer, bloom_text=bloom, bloom_type=DYNAMIC, min_key=bounds["min"], max_key=bounds["max"])
+    """Stored rows as the bytes of a base file."""
+    keys = in_one(rows.column(RECORD_KEY)) if context.config.has_meta_columns else None
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, rows.schema, **parquet_options(rows, context)) as writer:
         writer.write_table(with_values_below_nulls(rows), row_group_size=context.files.row_group_rows)
-        writer.add_key_value_metadata(encode_footer(footer))
+        writer.add_key_value_metadata(footer_of(context, keys, hashes))
     return memoryview(sink.getvalue())
 
 
-def bloom_text(keys: pa.Array, hashes: pa.Array | None = None) -> str:
-    known = None if hashes is None else np.asarray(hashes.flatten()).reshape(len(hashes), -1)
-    return encode_bloom(build_bloom(keys, error_rate=BLOOM_ERROR_RATE, hashes=known))
+def footer_of(context: WriteContext, keys: pa.Array | None, hashes: pa.Array | None = None) -> dict[bytes, bytes]:
+    """What a base file's footer says, with the bloom filter and the range of its keys, unless it has none.
+
+    A file without rows has a filter, too: Apache Hudi's BLOOM index fails on one without.
+    """
+    footer = BaseFooter(schema_text=context.stored_schema_text, model_name="avro")
+    if keys is not None:
+        bounds = pc.min_max(keys).as_py()
+        bloom = None
+        if context.files.has_bloom:
+            known = None if hashes is None else np.asarray(hashes.flatten()).reshape(len(hashes), -1)
+            bloom = encode_bloom(build_bloom(keys, error_rate=BLOOM_ERROR_RATE, hashes=known))
+        footer = replace(footer, bloom_text=bloom, bloom_type=DYNAMIC, min_key=bounds["min"], max_key=bounds["max"])
+    return encode_footer(footer)
 
 
 def write_log(

@@ -5,7 +5,6 @@ Partitions are written side by side on threads by the same function that Spark's
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -31,7 +30,7 @@ from tidelake.query import TableSource, table_schema
 from tidelake.schema import with_meta
 from tidelake.storage import Storage
 from tidelake.timeline import Timeline
-from tidelake.write.arrange import ARRANGED_BYTES, by_partition_and_key, by_place, is_scattered
+from tidelake.write.arrange import ARRANGED_BYTES, CORES, by_partition_and_key, by_place, is_scattered
 from tidelake.write.blanks import may_have_blanks
 from tidelake.write.conflicts import Footprint, KeyChecks, clustered_groups, is_base, is_new_base
 from tidelake.write.context import FileOptions, WriteContext
@@ -61,7 +60,6 @@ OPERATIONS = {
 }
 DEDUPLICATED = frozenset({"upsert", "insert_overwrite", "insert_overwrite_table"})
 LOOKED_UP = frozenset({"upsert", "delete", "delete_unconditional"})
-_CORES = max(1, os.cpu_count() or 1)
 SORTS = ("partition", "global")
 """Rows of a bulk insert sorted by key within the piece of a partition that a task has, or over the whole write."""
 REPLACING = frozenset({"insert_overwrite", "insert_overwrite_table", "delete_partitions"})
@@ -314,7 +312,7 @@ def _run(
     open_markers(storage, context.instant)
     shown = current()
     shown.stage("look up partitions", len(tasks))
-    with ThreadPoolExecutor(_CORES) as pool:
+    with ThreadPoolExecutor(CORES) as pool:
         # Where nothing is read a plan is Python's own time, of which there is one thread's.
         each = pool.map if reads else map
         plans = each(
@@ -324,7 +322,7 @@ def _run(
     put_markers(storage, context.instant, 0, [(file.path, file.kind) for file in files])
     shown.stage("write files", len(files))
     are_tiny = any(_is_tiny(file) for file in files)
-    with storage.batch() as puts, ThreadPoolExecutor(max(1, _CORES - are_tiny)) as pool:
+    with storage.batch() as puts, ThreadPoolExecutor(max(1, CORES - are_tiny)) as pool:
         # What a tiny file takes is mostly Python's own time, of which there is one thread's: they are all for this one.
         large = {file.path: pool.submit(file.write, puts) for file in files if not _is_tiny(file)}
         tiny = {file.path: shown.step(file.write(puts)) for file in files if _is_tiny(file)}

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidelake import index
+from tidelake._arrays import Places
 from tidelake.config import TableConfig, TableType
 from tidelake.errors import InternalError
 from tidelake.filegroup import BaseFile, FileSlice, LogFile, TableView
@@ -31,8 +32,6 @@ from tidelake.schema import RECORD_KEY, with_meta
 from tidelake.storage import Storage
 from tidelake.write.context import WriteContext
 from tidelake.write.in_slice import rows_in_slice
-
-Places = npt.NDArray[np.int64]
 
 
 def with_unsettled(view: TableView, config: TableConfig, slices: Sequence[FileSlice]) -> tuple[FileSlice, ...]:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidelake._arrays import Places
 from tidelake.config import TableType
 from tidelake.errors import InternalError, InvalidError, UnsupportedError
 from tidelake.filegroup import BaseFile, FileSlice
@@ -39,8 +40,6 @@ from tidelake.write.lookup import locate, matches
 from tidelake.write.missed import Missed
 from tidelake.write.rows import BLOOM, GONE, HASH, KEY, PLACE, Chosen, stored_rows
 from tidelake.write.settle import settled
-
-Places = npt.NDArray[np.int64]
 
 _COMPRESSED_SHARE = 0.35
 """How much of its Arrow size a row takes in a file, until it is known better."""

@@ -8,11 +8,11 @@ eagerly, what comes in with what is stored, so that logs hold whole rows.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidelake._arrays import Places
 from tidelake.config import TableConfig
 from tidelake.filegroup import FileSlice
 from tidelake.format.avro_arrow import avro_record
@@ -33,7 +33,6 @@ from tidelake.write.context import WriteContext
 from tidelake.write.in_slice import rows_in_slice
 from tidelake.write.rows import GONE, HELPERS, KEY, PATH, SEQUENCE, Chosen, in_one, stored_rows
 
-Places = npt.NDArray[np.int64]
 UNTIMED = "untimed"
 
 
